@@ -41,6 +41,8 @@ type claimState struct {
 	// else it asks for, so that a number of devices is not enough; empty where the number is enough.
 	asks           map[string]int64
 	searched, also string
+	// selectors are those of its requests.
+	selectors []model.DeviceSelectors
 	// classes are those that its requests name, sorted.
 	classes []string
 	// devices are those that it has; nil while none are allocated.
@@ -152,7 +154,7 @@ func readClaim(object *resourceapi.ResourceClaim) *claimState {
 			classes[request.Name] = request.Exactly.DeviceClassName
 			asks[request.Exactly.DeviceClassName] += max(1, request.Exactly.Count)
 			if len(request.Exactly.Selectors) > 0 {
-				claim.also = fmt.Sprintf("its request %q has selectors", request.Name)
+				claim.selectors = append(claim.selectors, selectorsOf(request.Exactly))
 			}
 		}
 	}
@@ -177,6 +179,18 @@ func readClaim(object *resourceapi.ResourceClaim) *claimState {
 		claim.asks, claim.searched = nil, fmt.Sprintf("it belongs to %s %s", owner.Kind, owner.Name)
 	}
 	return claim
+}
+
+func selectorsOf(request *resourceapi.ExactDeviceRequest) model.DeviceSelectors {
+	var expressions []string
+	for i := range request.Selectors {
+		text := "" // is no expression, which the allocator refuses
+		if request.Selectors[i].CEL != nil {
+			text = request.Selectors[i].CEL.Expression
+		}
+		expressions = append(expressions, text)
+	}
+	return model.NewDeviceSelectors(request.DeviceClassName, expressions)
 }
 
 // uncountable says why a request may take another number of devices than it says, or devices that are not counted; empty when
@@ -484,6 +498,7 @@ func (s *State) withDevices(r *podState) (model.Resources, *model.Devices) {
 			for class, n := range claim.asks {
 				s.addDevice(&request, s.countedIn(class), n)
 			}
+			asked.Selectors = append(asked.Selectors, claim.selectors...)
 			if len(s.claims.users[name]) > 1 {
 				asked.Searched = fmt.Sprintf("claim %s is shared with other pods", name.Name)
 			} else if claim.also != "" {

@@ -127,7 +127,7 @@ func volumeClaims(pod *corev1.Pod) []string {
 }
 
 // claimNames names the persistent volume claims of a pod, and the pod itself when the request does not say all that it asks of
-// devices, so that no other pod asks in the same way. Else the part of the request that is by claims is named.
+// devices, so that no other pod asks in the same way. Else the part of the request that is by claims is named, and the selectors.
 func claimNames(dimensions *model.ResourceIndex, task *model.Task) []string {
 	names := volumeClaims(task.Pod)
 	if task.SearchesDevices() {
@@ -137,6 +137,9 @@ func claimNames(dimensions *model.ResourceIndex, task *model.Task) []string {
 			if amount != 0 {
 				names = append(names, fmt.Sprintf("%s=%d", dimensions.Name(i), amount))
 			}
+		}
+		for _, selectors := range task.Devices.Selectors {
+			names = append(names, selectors.String())
 		}
 	}
 	slices.Sort(names)

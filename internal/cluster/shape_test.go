@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -103,5 +104,26 @@ func TestAShapeIsShort(t *testing.T) {
 	}
 	if len(shapes) != 2 {
 		t.Errorf("%d shapes of pods of two kinds", len(shapes))
+	}
+}
+
+// TestShapeHasTheSelectors: pods that ask for as many devices of a class have one shape if the selectors of their claims are the
+// same, and only then.
+func TestShapeHasTheSelectors(t *testing.T) {
+	objects := []any{deviceClass("gpu", ""), node("n"), devicesOn("n", 4, "gpu")}
+	for name, expression := range map[string]string{"big": "true", "large": "true", "small": "false", "any": ""} {
+		claim := claimOf(name, "gpu", 1)
+		if expression != "" {
+			claim.Spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}
+		}
+		objects = append(objects, claim, pod(name, claiming(name)))
+	}
+	snapshot := snap(t, newState(objects...), start)
+	shape := func(name string) model.Shape { return taskIn(snapshot, name).Shape }
+	if shape("big") != shape("large") {
+		t.Errorf("two shapes: %s and %s", shape("big").Value(), shape("large").Value())
+	}
+	if shape("big") == shape("small") || shape("any") == shape("small") || shape("any") == shape("big") {
+		t.Errorf("one shape: %s, %s, %s", shape("big").Value(), shape("small").Value(), shape("any").Value())
 	}
 }

@@ -165,7 +165,10 @@ func (s *State) addNode(name string, known *nodeState) *model.Node {
 
 func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
-	node.Uncounted, node.OldKubelet = known.uncounted, known.oldKubelet
+	node.Uncounted, node.OldKubelet, node.Devices = known.uncounted, known.oldKubelet, nil
+	if seen := s.devices.nodes[node.Name]; seen != nil {
+		node.Devices = seen
+	}
 	node.SetAllocatable(known.allocatable, s.width)
 	node.SetLeaving(known.leaving)
 }

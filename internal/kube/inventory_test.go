@@ -297,7 +297,7 @@ func TestInventoryIsTheAllocators(t *testing.T) {
 		w := &deviceWorld{T: t, slices: map[string]*resourceapi.ResourceSlice{}, known: map[string]*resourceapi.DeviceClass{}, free: 12}
 		pushed := map[string]*kube.NodeDevices{}
 		inventory := kube.NewDeviceInventory(func(now *kube.NodeDevices) {
-			if before := pushed[now.Node]; reflect.DeepEqual(before, now) {
+			if before := pushed[now.Node]; before != nil && before.Equal(now) {
 				t.Fatalf("pushed twice: %+v", now)
 			}
 			pushed[now.Node] = now
@@ -314,7 +314,7 @@ func TestInventoryIsTheAllocators(t *testing.T) {
 			all = append(all, w.slices[name])
 		}
 		found := kube.DevicesOf(all, slices.Collect(maps.Values(w.known)))
-		if !reflect.DeepEqual(found, pushed) {
+		if !maps.EqualFunc(found, pushed, (*kube.NodeDevices).Equal) {
 			t.Fatalf("pushed was\n%s\nwant\n%s", lines(pushed), lines(found))
 		}
 		allocated := w.allocated(all)

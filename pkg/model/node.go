@@ -43,6 +43,9 @@ type Node struct {
 	// Uncounted says, by resource, why devices of a DeviceClass are not counted there, never changed; nil when all are.
 	Uncounted map[corev1.ResourceName]string
 
+	// Devices selects among the node's devices of ResourceSlices, never changed; nil when it has none.
+	Devices SelectedDevices
+
 	// OldKubelet reports a kubelet that starts pods without the devices that stand for their extended resources.
 	OldKubelet bool
 
@@ -50,6 +53,12 @@ type Node struct {
 	Tasks []*Task
 	// Invalid says why no task may be placed on the node, such as an unreadable allocatable; nil when tasks may.
 	Invalid *Refusal
+}
+
+// SelectedDevices are the devices of a node.
+type SelectedDevices interface {
+	// Select reports whether some devices of the selectors' class satisfy them, and whether all do. Safe for concurrent use.
+	Select(by DeviceSelectors) (some, all bool)
 }
 
 // NewNode returns a node without tasks that offers so much.

@@ -2,7 +2,9 @@ package model
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 	"unique"
 
@@ -172,6 +174,9 @@ type Devices struct {
 	Kept Resources
 	// Shared is the part of the request that a task of another job is charged for when this one is gone.
 	Shared Resources
+	// Selectors are those of the requests of its claims that are in the request; nil is none. Where all devices of their classes
+	// satisfy them, the numbers of a node are enough.
+	Selectors []DeviceSelectors
 	// Searched says why the request does not say all that the task asks for, so that kube-scheduler's allocator has to be asked
 	// which nodes can run it; empty where the numbers are enough.
 	Searched string
@@ -193,8 +198,26 @@ func (d *Devices) Equal(other *Devices) bool {
 		return d == other
 	}
 	return d.Searched == other.Searched && d.Kept.Equal(other.Kept) && d.Shared.Equal(other.Shared) && d.Claimed.Equal(other.Claimed) &&
-		slices.Equal(d.Uncounted, other.Uncounted)
+		slices.Equal(d.Uncounted, other.Uncounted) && slices.Equal(d.Selectors, other.Selectors)
 }
+
+// DeviceSelectors are the CEL expressions of a request for devices of a class, each of which a device must satisfy.
+type DeviceSelectors struct {
+	Class string
+	// text is the expressions with zero bytes between them, so that the whole can be compared.
+	text string
+}
+
+// NewDeviceSelectors returns the selectors of a request for devices of the class.
+func NewDeviceSelectors(class string, expressions []string) DeviceSelectors {
+	return DeviceSelectors{Class: class, text: strings.Join(expressions, "\x00")}
+}
+
+// Expressions returns the CEL expressions, in the order of the request.
+func (d DeviceSelectors) Expressions() []string { return strings.Split(d.text, "\x00") }
+
+// String returns the class and the expressions, different for different selectors.
+func (d DeviceSelectors) String() string { return fmt.Sprintf("%s %q", d.Class, d.Expressions()) }
 
 // CountsTowardMinimum is as that of its status.
 func (t *Task) CountsTowardMinimum() bool { return t.Status.CountsTowardMinimum() }

@@ -237,6 +237,7 @@ func newSlice(one line) (*resourceapi.ResourceSlice, error) {
 }
 
 // newClaim reads what a claim asks for: CLASS:n,CLASS:n; where alternatives stand between bars, the first that there is.
+// CLASS.MODEL selects a model of the driver of the class's name.
 func newClaim(namespace, name, asks string) (*resourceapi.ResourceClaim, error) {
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	for i, ask := range strings.Split(asks, ",") {
@@ -249,8 +250,13 @@ func newClaim(namespace, name, asks string) (*resourceapi.ResourceClaim, error) 
 				return nil, err
 			}
 			if len(alternatives) == 1 {
+				class, model, selects := strings.Cut(class, ".")
 				request.Exactly = &resourceapi.ExactDeviceRequest{
 					DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(n),
+				}
+				if selects {
+					text := fmt.Sprintf("device.attributes[%q].model == %q", class+".example.com", model)
+					request.Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: text}}}
 				}
 				continue
 			}
@@ -354,6 +360,9 @@ func (w *world) allocate(claim *resourceapi.ResourceClaim, pod *corev1.Pod) erro
 			request := &claim.Spec.Devices.Requests[i]
 			if request.Exactly == nil {
 				return fmt.Errorf("claim %s: which alternative it has is not said", claim.Name)
+			}
+			if len(request.Exactly.Selectors) > 0 {
+				return fmt.Errorf("claim %s: which devices it has is not said", claim.Name)
 			}
 			left := request.Exactly.Count
 			if seen := w.devices.nodes[pod.Spec.NodeName]; seen != nil {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -185,7 +184,7 @@ func (s *server) wait(w *world) error {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return reflect.DeepEqual(s.seen, w.devices.nodes), nil
+		return maps.EqualFunc(s.seen, w.devices.nodes, (*kube.NodeDevices).Equal), nil
 	}
 	if err := wait.PollUntilContextTimeout(s.ctx, time.Millisecond, time.Minute, true, known); err != nil {
 		return fmt.Errorf("kube-scheduler's plugins do not see the devices: %w", err)

@@ -25,8 +25,7 @@ func misreadClaims(alter func(*resourceapi.ResourceClaim)) FaultInjection {
 // misreadDevices lets it read other devices of nodes.
 func misreadDevices(alter func(*kube.Device)) FaultInjection {
 	return hide(func(event *cluster.DevicesSeen) bool {
-		seen := *event.Devices
-		seen.Devices = slices.Clone(seen.Devices)
+		seen := kube.NodeDevices{Node: event.Devices.Node, Devices: slices.Clone(event.Devices.Devices), Uncounted: event.Devices.Uncounted}
 		for i := range seen.Devices {
 			alter(&seen.Devices[i])
 		}

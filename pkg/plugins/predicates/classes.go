@@ -73,7 +73,7 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 // mayTakeUncounted reports whether the task may take devices of the node that are no part of its capacity: by a claim, or by an
 // extended resource that the node does not report.
 func mayTakeUncounted(task *model.Task, node *model.Node) bool {
-	if task.SearchesDevices() {
+	if task.SearchesDevices() || selectsSome(task, node) {
 		return true
 	}
 	for i := model.Pods + 1; wantsDevices(task) && i < len(task.Request); i++ {

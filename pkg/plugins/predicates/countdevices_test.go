@@ -119,15 +119,16 @@ func claimed(pod *corev1.Pod) (names []string) {
 
 // reportsOther reports whether the node reports, as a device plugin does, the resource of a class of which the pod asks for
 // devices of ResourceSlices: by a claim, or by the other name. Both are counted as what the node reports, which a node should not
-// have together.
+// have together. A request for devices of the inner class counts in the class around it, too.
 func (c *contest) reportsOther(pod *corev1.Pod, node *corev1.Node) bool {
 	asks := requestsOf(pod)
+	inner := slices.ContainsFunc(classNames()["other"], func(name corev1.ResourceName) bool { return slices.Contains(asks, name) })
 	for class, names := range classNames() {
 		byClaim := slices.ContainsFunc(claimed(pod), func(name string) bool {
 			return c.claims[name] != nil && strings.Contains(c.claims[name].Spec.String(), "DeviceClassName:"+class+",")
 		})
 		for i, name := range names {
-			if amount := node.Status.Allocatable[name]; !amount.IsZero() && (byClaim || slices.Contains(asks, names[1-i])) {
+			if amount := node.Status.Allocatable[name]; !amount.IsZero() && (byClaim || slices.Contains(asks, names[1-i]) || inner && class == "gpu") {
 				return true
 			}
 		}
@@ -166,8 +167,9 @@ func asksForInner(pod *corev1.Pod) bool {
 	})
 }
 
-// differByIntent changes kube-scheduler's verdict where ours may differ: in the reason where the number of devices says first
-// that there are too few, and in the answer where one side counts devices of which the other one knows nothing.
+// differByIntent changes kube-scheduler's verdict where ours may differ. In the reason, where the number of devices says first
+// that there are too few, or selectors that there are none; in the answer, where one side counts devices that the other one does
+// not know.
 func (c *contest) differByIntent(pod *corev1.Pod, node *corev1.Node, placed []*corev1.Pod, v *verdict, ours bool) {
 	if len(claimed(pod))+len(requestsOf(pod)) == 0 {
 		return
@@ -178,15 +180,19 @@ func (c *contest) differByIntent(pod *corev1.Pod, node *corev1.Node, placed []*c
 			lacks = append(lacks, "lacks "+string(name))
 		}
 	}
+	lacks = append(lacks, "have no device of DeviceClass gpu that satisfies the selectors of the claim")
 	byDevices := v.by["DynamicResources"] != nil
+	otherwise := c.heldUnseen(node) || c.reportsOther(pod, node) || slices.ContainsFunc(placed, func(other *corev1.Pod) bool {
+		return other.Spec.NodeName == node.Name && c.reportsOther(other, node)
+	})
 	switch {
 	case byDevices && ours && len(v.by) == 1 && (c.reservedElsewise(node, placed) || asksForInner(pod)):
 		v.by, c.score.tolerated = nil, c.score.tolerated+1
-	case len(v.by) == 0 && !ours && (c.heldUnseen(node) || c.reportsOther(pod, node)):
+	case len(v.by) == 0 && !ours && otherwise:
 		v.by, c.score.tolerated = map[string][]string{"NodeResourcesFit": lacks}, c.score.tolerated+1
 	case byDevices:
 		v.by["DynamicResources"] = slices.Concat(v.by["DynamicResources"], lacks)
-	case len(v.by) > 0 && (c.heldUnseen(node) || c.reportsOther(pod, node)):
+	case len(v.by) > 0 && otherwise:
 		v.by["NodeResourcesFit"] = slices.Concat(v.by["NodeResourcesFit"], lacks)
 	case v.by["NodeResourcesFit"] != nil: // by one of the two names of the class
 		v.by["NodeResourcesFit"] = slices.Concat(v.by["NodeResourcesFit"], lacks)

@@ -1,6 +1,7 @@
 package predicates
 
 import (
+	"context"
 	"slices"
 	"strings"
 
@@ -15,11 +16,15 @@ import (
 // allocator has to be asked for the chosen node only.
 
 // countsDevices reports whether the numbers of a node say whether it has the devices of a task. They do not where devices cannot
-// be counted, and not where a device plugin reports the resource and the task asks for devices of ResourceSlices.
+// be counted, where the selectors of its claims select some devices of a class and not others, and where a device plugin reports
+// the resource and the task asks for devices of ResourceSlices.
 func (p *plugin) countsDevices(task *model.Task, node *model.Node) bool {
-	if task.SearchesDevices() || p.disagreed[node] {
-		return false
-	}
+	return !task.SearchesDevices() && !p.disagreed[node] && p.isCounted(task, node) && !selectsSome(task, node)
+}
+
+// isCounted reports whether the devices of a node that a task asks for are counted, and are those of ResourceSlices where it asks
+// for these.
+func (p *plugin) isCounted(task *model.Task, node *model.Node) bool {
 	for i := model.Pods + 1; i < len(task.Request); i++ {
 		if task.Request[i] > 0 && node.Allocatable().At(i) == model.ProvidedByDRA {
 			return false
@@ -29,6 +34,45 @@ func (p *plugin) countsDevices(task *model.Task, node *model.Node) bool {
 		}
 	}
 	return true
+}
+
+// selectsSome reports whether the selectors of a claim of the task select some of the node's devices of a class and not others.
+func selectsSome(task *model.Task, node *model.Node) bool {
+	if task.Devices == nil || node.Devices == nil {
+		return false
+	}
+	return slices.ContainsFunc(task.Devices.Selectors, func(by model.DeviceSelectors) bool {
+		some, all := node.Devices.Select(by)
+		return some && !all
+	})
+}
+
+// rejectUnselected rejects nodes without a device that satisfies the selectors of a claim. Devices in use count, too, so that no
+// eviction would help. The first question about a node evaluates the expressions, in the time that the job has for searches.
+func (p *plugin) rejectUnselected(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+	if task.Devices == nil || len(task.Devices.Selectors) == 0 || task.SearchesDevices() {
+		return nil, nil
+	}
+	return func(node *model.Node) *model.Refusal {
+		if node.Devices == nil || !p.isCounted(task, node) {
+			return nil
+		}
+		missing := ""
+		evaluate := func(context.Context) {
+			for _, by := range task.Devices.Selectors {
+				if some, _ := node.Devices.Select(by); !some && missing == "" {
+					missing = by.Class
+				}
+			}
+		}
+		if cut := p.search(task, evaluate); cut != nil {
+			return cut
+		}
+		if missing == "" {
+			return nil
+		}
+		return p.refusals.get("have no device of DeviceClass "+missing+" that satisfies the selectors of the claim", false)
+	}, nil
 }
 
 // own returns how much of a resource the task requests itself, without what it asks for by claims.
@@ -65,7 +109,7 @@ func (p *plugin) needsSearch(task *model.Task) bool {
 	if !wantsDevices(task) {
 		return false
 	}
-	if task.SearchesDevices() || len(p.disagreed) > 0 {
+	if task.SearchesDevices() || len(p.disagreed) > 0 || task.Devices != nil && len(task.Devices.Selectors) > 0 {
 		return true
 	}
 	if p.searched == nil {

@@ -18,7 +18,7 @@ func wishDevices(d random, p *corev1.Pod) {
 	if !d.oneIn(6) {
 		p.Namespace = "default"
 	}
-	name := pick(d, "here-0", "here-1", "one", "one", "two", "big", "fast", "tolerant", "either", "many", "classless", "in-use", "none")
+	name := pick(d, "here-0", "here-1", "one", "one", "two", "big", "fast", "fast-two", "tolerant", "either", "many", "classless", "in-use", "none")
 	reference := corev1.PodResourceClaim{Name: "device", ResourceClaimName: &name}
 	if d.oneIn(12) {
 		template := "template"
@@ -117,7 +117,7 @@ func (d random) devices() []runtime.Object {
 		{Key: "broken", Operator: resourceapi.DeviceTolerationOpExists},
 	}
 	return append(objects, inUse, either, tolerant, exactly("one", "gpu", 1, false), exactly("two", "gpu", 2, false),
-		exactly("big", "gpu", 3, false), exactly("fast", "gpu", 1, true), exactly("many", "gpu", 9, false),
+		exactly("big", "gpu", 3, false), exactly("fast", "gpu", 1, true), exactly("fast-two", "gpu", 2, true), exactly("many", "gpu", 9, false),
 		exactly("classless", "nonsense", 1, false))
 }
 

@@ -55,6 +55,7 @@ func wantedFilters() []filter {
 		{name: "InterPodAffinity", scope: framework.ClusterWide, own: (*plugin).podTopologyFilter},
 		{name: "DeviceClasses", scope: framework.ClusterWide, own: (*plugin).rejectWithoutDeviceClass},
 		{name: "OldKubelets", scope: framework.ClusterWide, own: (*plugin).rejectOldKubelets},
+		{name: "DeviceSelectors", scope: framework.ClusterWide, own: (*plugin).rejectUnselected},
 		{name: "ReservedDevices", scope: framework.ClusterWide, own: (*plugin).rejectReservedDevices},
 		{name: "NominatedDevices", scope: framework.ClusterWide, own: (*plugin).rejectBesideNominated},
 		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices, cannotReject: (*plugin).countsDevices, searches: true},

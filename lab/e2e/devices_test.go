@@ -324,6 +324,7 @@ func TestDevicesAreCapacity(t *testing.T) {
 		{"lost-with-more", []int{4}, (*floor).lostWithMore},
 		{"restarted", []int{4}, (*floor).restarted},
 		{"together", []int{4}, (*floor).together},
+		{"selected", []int{2, 2}, (*floor).selected},
 	} {
 		t.Run(one.name, func(t *testing.T) {
 			f := newFloor(t, "devices-"+one.name, one.devices...)
@@ -671,6 +672,47 @@ func (f *floor) together() {
 	w.evictions(4)
 	f.given(4)
 	if err := f.without("cheap-"); err != nil {
+		t.Error(err)
+	}
+}
+
+// selected: the selectors of claims choose the node. Of four pods, two on each node, those go whose node has devices that satisfy
+// the selectors. For selectors that no device satisfies no pod goes.
+func (f *floor) selected() {
+	t := f.t
+	for i, model := range []string{"small", "big"} {
+		slice := f.slices[i]
+		for j := range slice.Spec.Devices {
+			slice.Spec.Devices[j].Attributes = map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"model": {StringValue: &model}}
+		}
+		slice.Spec.Pool.Generation++
+		if err := env.Client.Update(t.Context(), slice); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks := func(model string) harness.PodOption {
+		spec := oneOf(f.class)
+		spec.Devices.Requests[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+			Expression: fmt.Sprintf("device.attributes[%q].model == %q", f.ns+".example.com", model),
+		}}}
+		env.Create(t, &resourceapi.ResourceClaimTemplate{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.ns, Name: model}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: spec},
+		})
+		return func(p *corev1.Pod) {
+			p.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu", ResourceClaimTemplateName: &model}}
+		}
+	}
+	env.Scheduler(t, harness.SchedulerOptions{})
+	w := f.witness()
+	f.pods("cheap", f.low, 4)
+	huge := f.gang("huge", f.high, 1, 1, cpu("1"), f.here, asks("huge"))
+	env.Eventually(t, func() error { return f.says(huge, "that satisfies the selectors of the claim") })
+	w.quiet()
+	f.gang("dear", f.high, 2, 2, cpu("1"), f.here, asks("big"))
+	f.bound("dear-", 2)
+	w.evictions(2)
+	f.given(4)
+	if err := errors.Join(f.onNodes("dear-", 1), f.onNodes("cheap-", 0), f.left("cheap-", 2), f.without("huge-")); err != nil {
 		t.Error(err)
 	}
 }

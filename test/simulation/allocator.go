@@ -321,6 +321,7 @@ type wantedDevices struct {
 type deviceChoice struct {
 	request, class string
 	n              int64
+	big            bool
 }
 
 type givenDevice struct {
@@ -365,10 +366,10 @@ func (a *allocation) add(grant int, requests []resourceapi.DeviceRequest) {
 	for i := range requests {
 		wanted := wantedDevices{grant: grant}
 		if exactly := requests[i].Exactly; exactly != nil {
-			wanted.choices = []deviceChoice{{requests[i].Name, exactly.DeviceClassName, exactly.Count}}
+			wanted.choices = []deviceChoice{{requests[i].Name, exactly.DeviceClassName, exactly.Count, len(exactly.Selectors) > 0}}
 		}
 		for _, sub := range requests[i].FirstAvailable {
-			wanted.choices = append(wanted.choices, deviceChoice{requests[i].Name + "/" + sub.Name, sub.DeviceClassName, sub.Count})
+			wanted.choices = append(wanted.choices, deviceChoice{requests[i].Name + "/" + sub.Name, sub.DeviceClassName, sub.Count, false})
 		}
 		a.wanted = append(a.wanted, wanted)
 	}
@@ -389,7 +390,7 @@ func (a *allocation) take(wanted []wantedDevices, choice deviceChoice, left int6
 	}
 	for i := from; i < len(a.free); i++ {
 		device := a.free[i]
-		if a.taken[device.ID] || !slices.Contains(device.Classes, choice.class) {
+		if a.taken[device.ID] || !slices.Contains(device.Classes, choice.class) || choice.big && !slices.Contains(device.Classes, classBig) {
 			continue
 		}
 		a.taken[device.ID] = true

@@ -208,6 +208,9 @@ func (c *deviceCount) charge(pod *corev1.Pod) {
 					continue
 				}
 				add(c.charges, c.countedIn(request.Exactly.DeviceClassName), request.Exactly.Count)
+				if len(request.Exactly.Selectors) > 0 {
+					c.searched[pod.UID] = true
+				}
 			}
 			if len(c.users[name]) > 1 {
 				c.searched[pod.UID] = true

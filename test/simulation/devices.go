@@ -36,6 +36,9 @@ const (
 	nicDriver = "nic.example.com"
 )
 
+// isBig selects the devices of classBig.
+const isBig = `device.attributes["` + gpuDriver + `"].model == "big"`
+
 // foundDevices makes the classes and, with each node, its devices.
 func (w *world) foundDevices() {
 	selectors := map[string]string{
@@ -179,8 +182,8 @@ type asked struct {
 	// counts are devices by class, in the order in which they are asked for.
 	counts []classCount
 	// shared reports that two pods have one claim, alternatives that the first of two classes is given that there is, extended
-	// that the pods name the resource and no claim.
-	shared, alternatives, extended bool
+	// that the pods name the resource and no claim, big that the claims select big devices of a class that has others, too.
+	shared, alternatives, extended, big bool
 }
 
 type classCount struct {
@@ -204,6 +207,8 @@ func drawAsked(d rng) *asked {
 		}
 	case 4:
 		a.counts = append(a.counts, classCount{classNIC, 1})
+	case 5:
+		a.big, a.counts[0].class = true, classGPU
 	}
 	return a
 }
@@ -271,6 +276,9 @@ func newClaim(j *job, name string) *resourceapi.ResourceClaim {
 		*requests = append(*requests, resourceapi.DeviceRequest{Name: ask.class, Exactly: &resourceapi.ExactDeviceRequest{
 			DeviceClassName: ask.class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: int64(ask.n),
 		}})
+	}
+	if j.asked.big {
+		(*requests)[0].Exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: isBig}}}
 	}
 	return claim
 }

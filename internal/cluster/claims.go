@@ -486,6 +486,7 @@ func (s *State) withDevices(r *podState) (model.Resources, *model.Devices) {
 			}
 		case claim.allocated() && !r.task.Status.HasNode():
 			asked.Searched = fmt.Sprintf("claim %s has devices already", name.Name)
+			uncounted(claim)
 		case claim.allocated():
 			shared, withOthers := s.isShared(name, r.task.Job)
 			for _, device := range claim.devices {

@@ -245,11 +245,12 @@ func TestUncountedClasses(t *testing.T) {
 		Name: "r", FirstAvailable: []resourceapi.DeviceSubRequest{{Name: "a", DeviceClassName: "h100"}},
 	}
 	s := newState(node("n"), node("m"), deviceClass("gpu", ""), deviceClass("h100", ""), devicesOn("n", 2, "gpu", "h100"), devicesOn("m", 2, "gpu"),
+		given(claimOf("undone", "h100", 1), "n", []int{0}, "back"), pod("back", claiming("undone")),
 		shared, either, pod("old", claiming("shared")), pod("young", claiming("shared"), created(start.Add(time.Hour))), pod("any", claiming("either")))
 	snapshot := snap(t, s, start)
 	both := []int{s.dimensions.Index(implicitName("gpu")), s.dimensions.Index(implicitName("h100"))}
 	slices.Sort(both)
-	for name, want := range map[string][]int{"old": nil, "young": both, "any": both} {
+	for name, want := range map[string][]int{"old": nil, "young": both, "any": both, "back": both} {
 		if got := taskIn(snapshot, name).Devices.Uncounted; !slices.Equal(got, want) {
 			t.Errorf("%s: uncounted at %v, want %v", name, got, want)
 		}

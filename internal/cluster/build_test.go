@@ -270,7 +270,7 @@ func dump(snapshot *model.Snapshot) string {
 			fmt.Fprintf(&b, " group finished %t waiting since %s", j.StatusFinished, j.WaitingSince)
 		}
 		fmt.Fprintf(&b, " warning %q whole %t lowered %t settled %t below its minimum %t", j.Warning, j.Whole, j.Stated != nil, j.NothingPending, j.BelowMinimum)
-		fmt.Fprintf(&b, " never preempts %t in a class %t", j.NeverPreempts, j.Class != model.Class{})
+		fmt.Fprintf(&b, " never preempts %t ends together %t in a class %t", j.NeverPreempts, j.EndsTogether, j.Class != model.Class{})
 		b.WriteByte('\n')
 		for _, task := range j.Tasks {
 			fmt.Fprintf(&b, "  %s\n", task.UID)

@@ -104,6 +104,7 @@ func (s *State) readJob(job *model.Job, group *v1alpha1.PodGroup) {
 	s.readClass(job, class)
 	job.NeverPreempts = neverPreempts(job, group) || s.classes[class].neverPreempts ||
 		s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].NeverPreempts
+	job.EndsTogether = s.foreign.specs[job.Key] != nil && s.foreign.specs[job.Key].EndsTogether
 	job.NothingPending = nothingPending(job)
 	job.Class = model.ClassOf(job, hasTerms)
 }

@@ -303,7 +303,7 @@ func (w *world) stepForeign() Event {
 		g.Shown.Phase = rapid.SampledFrom([]string{"", sources.VolcanoPending, sources.VolcanoInqueue}).Draw(w.t, "phase")
 	}
 	if source == model.SourceNative {
-		g.NoGang, g.NeverPreempts = w.chance(2, "basic"), w.chance(4, "never preempts")
+		g.NoGang, g.NeverPreempts, g.EndsTogether = w.chance(2, "basic"), w.chance(4, "never preempts"), w.chance(4, "ends together")
 		g.Topology = []model.TopologyConstraint{{Level: w.name("label:", 1)}}
 	}
 	if source == model.SourceVolcano || source == model.SourceNative {

@@ -66,8 +66,10 @@ func decodeNative(object *unstructured.Unstructured) *Spec {
 			remarks = append(remarks, fmt.Sprintf("schedulingConstraints.%s is not followed", model.Brief(name, maxQuoted)))
 		}
 	}
-	if f.value("spec", "disruptionMode", "all") != nil {
-		remarks = append(remarks, "disruptionMode is not followed: members beyond the minimum may be evicted alone")
+	spec.EndsTogether = f.value("spec", "disruptionMode", "all") != nil
+	if spec.EndsTogether && basic {
+		spec.EndsTogether = false
+		remarks = append(remarks, "disruptionMode is not followed: a basic group is no gang, and each pod may be evicted alone")
 	}
 	spec.Remark, spec.Contradiction = strings.Join(remarks, "; "), f.contradiction
 	status := fields{object: object.Object}

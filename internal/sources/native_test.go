@@ -92,8 +92,14 @@ func TestDecodeNative(t *testing.T) {
 		"what is not followed": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": object{"nearness": true}, "resourceClaims": []any{},
 			"parentCompositePodGroupName": "c", "disruptionMode": object{"all": object{}}}},
 			spec(2, func(s *Spec) {
-				s.Remark = "parentCompositePodGroupName is not followed; resourceClaims is not followed; schedulingConstraints.nearness is not followed; " +
-					"disruptionMode is not followed: members beyond the minimum may be evicted alone"
+				s.Remark = "parentCompositePodGroupName is not followed; resourceClaims is not followed; schedulingConstraints.nearness is not followed"
+				s.EndsTogether = true
+			})},
+		"basic, in one domain, evicted together": {object{"spec": object{"schedulingPolicy": object{"basic": object{}},
+			"schedulingConstraints": sharing("rack"), "disruptionMode": object{"all": object{}}}},
+			spec(1, func(s *Spec) {
+				s.Topology = []model.TopologyConstraint{{Level: "label:rack"}}
+				s.Remark = "disruptionMode is not followed: a basic group is no gang, and each pod may be evicted alone"
 			})},
 		"a label that nodes share": {object{"spec": object{"schedulingPolicy": gang(int64(2)), "schedulingConstraints": sharing("example.com/rack")}},
 			spec(2, func(s *Spec) { s.Topology = []model.TopologyConstraint{{Level: "example.com/rack"}} })},
@@ -154,7 +160,7 @@ func sharing(keys ...string) map[string]any {
 func TestOtherFieldsOfSpecs(t *testing.T) {
 	first := Spec{MinMember: 1}
 	for _, change := range []func(*Spec){
-		func(s *Spec) { s.NoGang = true }, func(s *Spec) { s.NeverPreempts = true },
+		func(s *Spec) { s.NoGang = true }, func(s *Spec) { s.NeverPreempts = true }, func(s *Spec) { s.EndsTogether = true },
 		func(s *Spec) { s.Topology = []model.TopologyConstraint{{Level: "rack"}} },
 	} {
 		other := first

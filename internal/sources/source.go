@@ -110,8 +110,8 @@ type Spec struct {
 	// PriorityClassName and Queue are those that it names; empty when it names none.
 	PriorityClassName, Queue string
 	// NoGang reports that it is no gang: its pods are in what their other marks say. NeverPreempts reports that it wants no pod
-	// evicted for it.
-	NoGang, NeverPreempts bool
+	// evicted for it, EndsTogether that its members may be evicted only together.
+	NoGang, NeverPreempts, EndsTogether bool
 	// Exclusive reports that most members are made only when others have a node, so that there is no moment at which all exist: a
 	// group of the object is no gang, either.
 	Exclusive bool

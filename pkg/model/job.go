@@ -143,6 +143,8 @@ type Job struct {
 	// NeverPreempts reports whether no pod may be evicted for the job: its group or one of its pods has preemptionPolicy:
 	// Never.
 	NeverPreempts bool
+	// EndsTogether reports whether members may be evicted only together, also those beyond the minimum.
+	EndsTogether bool
 	// Tasks are all tasks of the job, in CompareTasks order.
 	Tasks []*Task
 	// HasGroup reports whether a PodGroup of Tutti's own stands for the job; false for a single pod, for an implicit group, for the

@@ -13,7 +13,7 @@ import (
 // important ones, first the least. The tasks are those that are there; members that have done their work count, too.
 func Surplus(job *Job, tasks []*Task) (surplus []*Task) {
 	left := len(tasks) + job.Count(Succeeded.Is) - int(job.MinMember)
-	if left <= 0 || len(tasks) == 0 {
+	if left <= 0 || len(tasks) == 0 || job.EndsTogether {
 		return nil
 	}
 	roles := map[string]int{}
@@ -39,6 +39,10 @@ func Surplus(job *Job, tasks []*Task) (surplus []*Task) {
 	}
 	return surplus
 }
+
+// MaySpare reports whether the job has members beyond its minimum that may be evicted without the others. It may be that their
+// roles can spare none.
+func (j *Job) MaySpare() bool { return len(j.Tasks) > int(j.MinMember) && !j.EndsTogether }
 
 // CompareVictims orders members that a job can spare: those first that a client has deleted, with however long a grace, then the
 // lowest priority, then those whose grace ends first, then those that started last.

@@ -206,7 +206,7 @@ func (r *run) lowestPriorityJobs() []preemptibleJob {
 	r.lowest = []preemptibleJob{} // not nil, though it may be that no job runs
 	for _, job := range r.session.Snapshot.Jobs {
 		priority := job.Priority
-		if len(job.Tasks) > int(job.MinMember) {
+		if job.MaySpare() {
 			for _, task := range job.Tasks {
 				priority = min(priority, task.Priority)
 			}

@@ -112,7 +112,7 @@ func (r *run) inQueueOf(job *model.Job) []*model.Job {
 
 // hasSurplusBelow reports whether the job has members beyond its minimum, and members of a priority below this one.
 func hasSurplusBelow(job *model.Job, priority int32) bool {
-	return len(job.Tasks) > int(job.MinMember) &&
+	return job.MaySpare() &&
 		slices.ContainsFunc(job.Tasks, func(task *model.Task) bool { return task.Priority < priority })
 }
 
@@ -196,7 +196,9 @@ func (s *victimJob) surplusMembers() {
 	stands := func(task *model.Task) bool {
 		return !task.Deleted() && (task.Status == model.Bound || task.Status == model.Running) || task.Status == model.Succeeded
 	}
-	s.surplus = max(0, s.job.Count(stands)-int(s.job.MinMember))
+	if s.job.MaySpare() {
+		s.surplus = max(0, s.job.Count(stands)-int(s.job.MinMember))
+	}
 	if s.surplus == 0 {
 		for _, task := range s.tasks {
 			if task.Deleted() {

@@ -246,6 +246,15 @@ const systemCritical = 2_000_000_000
 // end, the status is that of a pod which runs.
 func (t *Task) Deleted() bool { return t.Pod != nil && t.Pod.DeletionTimestamp != nil }
 
+// SharesClaim reports whether both pods name one resource claim: devices of it stay allocated until both have left it.
+func (t *Task) SharesClaim(other *Task) bool {
+	return t != other && t.Namespace == other.Namespace && slices.ContainsFunc(t.Pod.Spec.ResourceClaims, func(claim corev1.PodResourceClaim) bool {
+		return claim.ResourceClaimName != nil && slices.ContainsFunc(other.Pod.Spec.ResourceClaims, func(its corev1.PodResourceClaim) bool {
+			return its.ResourceClaimName != nil && *its.ResourceClaimName == *claim.ResourceClaimName
+		})
+	})
+}
+
 // IsSystemCritical reports whether the task must never be evicted: it is in the system's namespace, or critical by its
 // priority.
 func (t *Task) IsSystemCritical() bool {

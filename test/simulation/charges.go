@@ -194,7 +194,7 @@ func (c *deviceCount) charge(pod *corev1.Pod) {
 					classes = device.classes
 				}
 				add(c.charges, classes, 1)
-				if gone || device.tainted || len(c.users[name]) > 1 || len(c.holders[id]) > 1 {
+				if gone || device.tainted || c.usedOnNodes(name) > 1 || len(c.holders[id]) > 1 {
 					add(c.kept, classes, 1)
 				}
 				if gone { // the node has it as long as it is held
@@ -218,6 +218,16 @@ func (c *deviceCount) charge(pod *corev1.Pod) {
 		}
 	}
 	c.chargeExtended(pod, add)
+}
+
+// usedOnNodes is how many pods with a node use a claim.
+func (c *deviceCount) usedOnNodes(claim string) (n int) {
+	for _, pod := range c.users[claim] {
+		if c.place(pod) != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // chargeExtended counts the devices of a pod that asks for them by extended resources, once they are allocated by the claim

@@ -126,7 +126,8 @@ func (p *process) lacking(told *expectation, job *model.Job) []*corev1.Pod {
 	unlike := func(pod *corev1.Pod) bool {
 		return !equality.Semantic.DeepEqual(pod.Spec.Containers, pods[0].Spec.Containers)
 	}
-	if len(pods) < needs || slices.ContainsFunc(pods, unlike) {
+	searched := func(pod *corev1.Pod) bool { return told.searched[pod.UID] }
+	if len(pods) < needs || slices.ContainsFunc(pods, unlike) || slices.ContainsFunc(pods, searched) {
 		return nil
 	}
 	for _, limit := range told.Limits(job.Key) {

@@ -74,6 +74,12 @@ func (p *process) asTold() expectation {
 	}}
 	if p.config.Devices {
 		o.searched, o.setAside, o.Kept = p.counted().searched, p.setAside(), p.counted().keptOf
+		if len(p.wrote) > 0 { // it has claims as it has left them, and has not received them: no count of what it has received is its own
+			o.searched = map[types.UID]bool{}
+			for _, pod := range pods {
+				o.searched[pod.UID] = len(pod.Spec.ResourceClaims) > 0 || asksExtended(pod)
+			}
+		}
 	}
 	o.Elsewhere = func(decision model.Decision, victim model.JobKey) bool {
 		reserved := func(hold model.HeldCapacity) bool { return hold.Reserved() && hold.Job != decision.Job }

@@ -152,7 +152,16 @@ func (p *candidateVictims) excluding(stays func(*model.Task) bool) *candidateVic
 // evictable reports whether a pod is there to be evicted: on its node, not in flight there or gone, and not one that the API
 // server has lately refused to evict.
 func (r *run) evictable(task *model.Task) bool {
-	return inPlace(task) && r.session.Snapshot.EvictionBackoff[task.UID] == nil
+	return inPlace(task) && r.session.Snapshot.EvictionBackoff[task.UID] == nil && !r.isJoined(task)
+}
+
+// isJoined reports whether another pod that uses a claim of the task starts in this cycle: the devices would not become free.
+func (r *run) isJoined(task *model.Task) bool {
+	if task.Devices == nil {
+		return false
+	}
+	node := r.session.Snapshot.Node(task.Node)
+	return node != nil && slices.ContainsFunc(node.Tasks, func(other *model.Task) bool { return other.Status == model.Allocated && other.SharesClaim(task) })
 }
 
 func inPlace(task *model.Task) bool {

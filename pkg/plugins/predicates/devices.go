@@ -151,6 +151,36 @@ func (p *plugin) rejectReservedDevices(task *model.Task) (framework.NodeFilterFu
 	}, nil
 }
 
+// rejectPromisedClaims rejects nodes where the devices of a claim of the task are about to become free, since all pods there that
+// use the claim terminate, and devices of their class are nominated to others, or reserved. With the task the claim would keep
+// them, and pods would have been evicted in vain.
+func (p *plugin) rejectPromisedClaims(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
+	named := func(claim corev1.PodResourceClaim) bool { return claim.ResourceClaimName != nil }
+	if !slices.ContainsFunc(task.Pod.Spec.ResourceClaims, named) {
+		return nil, nil
+	}
+	return func(node *model.Node) *model.Refusal {
+		promised := ""
+		for _, other := range node.Tasks {
+			switch {
+			case !task.SharesClaim(other):
+			case other.Status != model.Releasing:
+				return nil
+			case other.Devices != nil:
+				for i, amount := range other.Devices.Claimed {
+					if amount > 0 && node.IsKept(i) {
+						promised = string(p.view.Snapshot().Dimensions.Name(i))
+					}
+				}
+			}
+		}
+		if promised == "" {
+			return nil
+		}
+		return p.refusals.get("have devices of "+promised+" that become free for others when the claim's pods end", false)
+	}, nil
+}
+
 // rejectOldKubelets rejects nodes whose kubelets would start the task without the devices that stand for its extended resources.
 func (p *plugin) rejectOldKubelets(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	if !task.MayUseDeviceClass || !p.hasOldKubelets() {

@@ -56,6 +56,7 @@ func wantedFilters() []filter {
 		{name: "DeviceClasses", scope: framework.ClusterWide, own: (*plugin).rejectWithoutDeviceClass},
 		{name: "OldKubelets", scope: framework.ClusterWide, own: (*plugin).rejectOldKubelets},
 		{name: "DeviceSelectors", scope: framework.ClusterWide, own: (*plugin).rejectUnselected},
+		{name: "PromisedClaims", scope: framework.ClusterWide, own: (*plugin).rejectPromisedClaims},
 		{name: "ReservedDevices", scope: framework.ClusterWide, own: (*plugin).rejectReservedDevices},
 		{name: "NominatedDevices", scope: framework.ClusterWide, own: (*plugin).rejectBesideNominated},
 		{name: "DynamicResources", scope: framework.ClusterWide, appliesTo: wantsDevices, cannotReject: (*plugin).countsDevices, searches: true},

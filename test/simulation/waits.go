@@ -79,6 +79,9 @@ func (p *process) asTold() expectation {
 			for _, pod := range pods {
 				o.searched[pod.UID] = len(pod.Spec.ResourceClaims) > 0 || asksExtended(pod)
 			}
+			o.Uncounted = func(_ *corev1.Node, name corev1.ResourceName) bool {
+				return name == gpuResource || name == bigResource || name == nicResource
+			}
 		}
 	}
 	o.Elsewhere = func(decision model.Decision, victim model.JobKey) bool {

@@ -40,8 +40,9 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 }
 
 // rejectBesideNominated rejects, on capacity that is being released, nodes to which another pod is nominated whose devices no
-// node counts: the allocator sees each pod alone, so that the devices which are free may be too few for both. Idle capacity needs
-// no such check, since devices are reserved with it.
+// node counts: the allocator sees each pod alone, so that the devices which are free may be too few for both. It rejects all nodes
+// but one when a member that shares a claim with the task is nominated there. Idle capacity needs no such check, since devices are
+// reserved with it.
 func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	if !wantsDevices(task) || !p.view.Snapshot().ExcludesTerminating() {
 		return nil, nil
@@ -52,7 +53,11 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 		nominated := other.Status == model.Pipelined || other.Status == model.Pending
 		return nominated && other != task && mayTakeUncounted(other, node) && !sharesClaims(task, other)
 	}
+	sharers := p.sharersNode(task)
 	return func(node *model.Node) *model.Refusal {
+		if sharers != "" && sharers != node.Name {
+			return p.refusals.get("are not where another pod with the claim is nominated", false)
+		}
 		if !mayTakeUncounted(task, node) {
 			return nil
 		}
@@ -68,6 +73,21 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 		}
 		return nil
 	}, nil
+}
+
+// sharersNode returns the node to which another member of the task's job is nominated in this session that shares a claim with
+// it; empty when there is none. All devices of a claim that is not allocated yet will be of one node.
+func (p *plugin) sharersNode(task *model.Task) string {
+	job := p.view.Snapshot().Job(task.Job)
+	if job == nil || !task.SearchesDevices() {
+		return ""
+	}
+	for _, other := range job.Tasks {
+		if other.Status == model.Pipelined && other.SharesClaim(task) {
+			return other.Node
+		}
+	}
+	return ""
 }
 
 // mayTakeUncounted reports whether the task may take devices of the node that are no part of its capacity: by a claim, or by an

@@ -40,8 +40,8 @@ func (p *plugin) rejectWithoutDeviceClass(task *model.Task) (framework.NodeFilte
 }
 
 // rejectBesideNominated rejects, on capacity that is being released, nodes to which another pod is nominated whose devices no
-// node counts: the allocator sees each pod alone, so that the devices which are free may be too few for both. It rejects all nodes
-// but one when a member that shares a claim with the task is nominated there. Idle capacity needs no such check, since devices are
+// node counts: the allocator sees each pod alone, so that the devices which are free may be too few for both. When a member that
+// shares a claim with the task is nominated, it rejects all other nodes. Idle capacity needs no such check, since devices are
 // reserved with it.
 func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFunc, *model.Refusal) {
 	if !wantsDevices(task) || !p.view.Snapshot().ExcludesTerminating() {

@@ -55,6 +55,11 @@ func ownPriority(pod *corev1.Pod) int32 {
 // PriorityOf is the priority of the job by its members that have not ended, or by the others where none waits or has a place, and
 // no more than its group's class says. used are those that a decision gives capacity, which have none before it.
 func (v *View) PriorityOf(job model.JobKey, used map[types.UID]string) int32 {
+	return v.priorityOf(job, used, func(*corev1.Pod) bool { return false })
+}
+
+// priorityOf is the same without members that leave, which count as those that terminate.
+func (v *View) priorityOf(job model.JobKey, used map[types.UID]string, leaves func(*corev1.Pod) bool) int32 {
 	group, pods := v.Group(job), v.Pods
 	if job.IsPod() {
 		group = nil
@@ -82,7 +87,7 @@ func (v *View) PriorityOf(job model.JobKey, used map[types.UID]string) int32 {
 		switch {
 		case pod.Status.Phase == corev1.PodSucceeded:
 			member.Standing = Done
-		case len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil:
+		case len(pod.Spec.SchedulingGates) > 0 || pod.DeletionTimestamp != nil || leaves(pod):
 			others = append(others, member)
 			continue
 		case used[pod.UID] != "":

@@ -232,7 +232,7 @@ func (v *View) keptFrom(decision model.Decision, node string) map[types.UID]bool
 	maps.Copy(used, NominatedBy(decision))
 	for _, other := range v.Pods {
 		if job := v.JobOf(other); Waits(other) && job != decision.Job && v.Keeps(other, node) &&
-			(v.Queues.Several() || v.PriorityOf(job, nil) >= v.PriorityOf(decision.Job, used)) {
+			(v.Queues.Several() || v.PriorityOf(job, nil) >= v.priorityOf(decision.Job, used, v.Leaves)) {
 			kept[other.UID] = true
 		}
 	}

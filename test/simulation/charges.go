@@ -231,7 +231,8 @@ func (c *deviceCount) usedOnNodes(claim string) (n int) {
 }
 
 // chargeExtended counts the devices of a pod that asks for them by extended resources, once they are allocated by the claim
-// that is made for it: in each class that has them. What its request says is not added again.
+// that is made for it: in each class that has them, and before in each class around the one that it asks for. What its request
+// says is not added again.
 func (c *deviceCount) chargeExtended(pod *corev1.Pod, add func(map[types.UID]map[string]int64, []string, int64)) {
 	if !asksExtended(pod) {
 		return
@@ -265,6 +266,12 @@ func (c *deviceCount) chargeExtended(pod *corev1.Pod, add func(map[types.UID]map
 	for class, n := range asks {
 		if allocated {
 			add(c.charges, []string{class}, -n)
+			continue
+		}
+		for _, around := range c.countedIn(class) {
+			if around != class {
+				add(c.charges, []string{around}, n)
+			}
 		}
 	}
 }

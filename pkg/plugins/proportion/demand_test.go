@@ -28,6 +28,7 @@ func small(t *rapid.T) *model.Snapshot {
 	for i := range n(1, 4) {
 		offers := model.Resources{int64(n(0, 8)), 0, 0, 100, 0, int64(n(0, 2))}
 		node := model.NewNode(fmt.Sprint("n", i), &corev1.Node{}, offers)
+		node.SetLeaving(model.Resources{0, 0, 0, 0, 0, int64(n(0, 1))})
 		node.Object.Spec.Unschedulable = n(0, 4) == 0
 		if n(0, 2) == 0 {
 			node.Object.Status.Conditions = []corev1.NodeCondition{{

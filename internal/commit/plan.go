@@ -32,6 +32,7 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 		evictions.add(evictionCall(now, decision.Job, eviction))
 		evictions.entries[len(evictions.entries)-1].victimOf = &eviction
 	}
+	m.takeOver(evictions)
 	if len(evictions.entries) > 0 {
 		m.plans = append(m.plans, evictions)
 		nominations.evictions = evictions
@@ -40,6 +41,27 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 	m.begin(now, back)
 	if len(nominations.entries) == 0 {
 		m.begin(now, evictions)
+	}
+}
+
+// takeOver adds to a plan the evictions of earlier plans of its job that have not begun, if one of the victims is on a node that the
+// plan nominates: it was made as if they were gone, and ends the nominations that their evictions wait for. Without them the
+// capacity would be missing, and the next cycle would plan again.
+func (m *Machine) takeOver(plan *callGroup) {
+	isNominated := func(victim *entry) bool {
+		return slices.ContainsFunc(plan.nominations.entries, func(e *entry) bool { return e.call.Node == victim.call.Node })
+	}
+	for _, earlier := range slices.Clone(m.plans) {
+		waits := earlier.job == plan.job && earlier.aborted == "" && earlier.nominations.open > 0
+		if !waits || !slices.ContainsFunc(earlier.entries, isNominated) {
+			continue
+		}
+		for _, e := range earlier.entries {
+			e.batch = plan
+		}
+		plan.entries, plan.open = append(plan.entries, earlier.entries...), plan.open+earlier.open
+		earlier.nominations.evictions = nil
+		m.plans = slices.DeleteFunc(m.plans, func(other *callGroup) bool { return other == earlier })
 	}
 }
 

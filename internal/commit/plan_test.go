@@ -301,3 +301,28 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p.expect("EvictFailed y", "VictimsGone j pods=1 members=0 failed=2")
 	p.end()
 }
+
+// TestAnExtendedPlanKeepsItsVictims: a decision that nominates the same members once more, and evicts one pod more, was made as if
+// the victims of the earlier one were gone. All of them go when its nominations are confirmed.
+func TestAnExtendedPlanKeepsItsVictims(t *testing.T) {
+	p := play(t, Options{Workers: 1})
+	first := planned("j", listed("m1", "m2"), listed("v1", "v2"))
+	first.Evictions[0].Node = "node"
+	p.submit(first)
+	p.expectCalls("Nominate m1")
+	p.submit(planned("j", listed("m1", "m2"), listed("v3")))
+	p.reply("m1", nil)
+	p.expectCalls("Nominate m2")
+	p.reply("m2", nil)
+	p.expectCalls("Nominate m1")
+	p.reply("m1", nil)
+	p.expectCalls("Evict v3")
+	p.reply("v3", nil)
+	p.expectCalls("Evict v1")
+	p.reply("v1", nil)
+	p.expectCalls("Evict v2")
+	p.reply("v2", nil)
+	p.expect("NominationFailed m2 overtaken", "Nominated m1", "Nominated m2", "Nominated m1", "Evicted v3", "Evicted v1", "Evicted v2",
+		"VictimsGone j pods=3 members=2 failed=0")
+	p.end()
+}

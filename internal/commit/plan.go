@@ -44,8 +44,8 @@ func (m *Machine) plan(now time.Time, decision model.Decision) {
 	}
 }
 
-// takeOver adds to a plan the evictions of earlier plans of its job that have not begun, if one of the victims is on a node that the
-// plan nominates: it was made as if they were gone, and ends the nominations that their evictions wait for. Without them the
+// takeOver adds to a plan the evictions of earlier plans of its job that have not begun, if one of the victims is on a node that
+// the plan nominates: it was made as if they were gone, and ends the nominations that their evictions wait for. Without them the
 // capacity would be missing, and the next cycle would plan again.
 func (m *Machine) takeOver(plan *callGroup) {
 	isNominated := func(victim *entry) bool {

@@ -302,8 +302,8 @@ func TestVictimIsMarkedBeforeItIsDeleted(t *testing.T) {
 	p.end()
 }
 
-// TestAnExtendedPlanKeepsItsVictims: a decision that nominates the same members once more, and evicts one pod more, was made as if
-// the victims of the earlier one were gone. All of them go when its nominations are confirmed.
+// TestAnExtendedPlanKeepsItsVictims: a decision that nominates the same members once more, and evicts one pod more, was made as
+// if the victims of the earlier one were gone. All of them go when its nominations are confirmed.
 func TestAnExtendedPlanKeepsItsVictims(t *testing.T) {
 	p := play(t, Options{Workers: 1})
 	first := planned("j", listed("m1", "m2"), listed("v1", "v2"))

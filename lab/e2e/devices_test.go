@@ -390,7 +390,7 @@ func (f *floor) reserved() {
 	if err := f.without("late-"); err != nil {
 		t.Error(err)
 	}
-	f.end("large-0", "large-1", "large-2")
+	f.end("large-0", "large-1", "large-2", "early-3") // four devices: the one with alternatives takes two where it finds them
 	f.bound("late-", 3)
 }
 

@@ -66,12 +66,8 @@ const maxSelected = 64
 
 // Select reports whether some devices of a class satisfy all the expressions of a claim's request, and whether all do; a node
 // without a device of the class has none. Where an expression fails for a device, some and not all do: kube-scheduler's allocator
-// says then what is wrong. An answer takes some microseconds for each device, and is kept. Safe for concurrent use; nil has no
-// devices.
+// says then what is wrong. An answer takes some microseconds for each device, and is kept. Safe for concurrent use.
 func (n *NodeDevices) Select(by model.DeviceSelectors) (some, all bool) {
-	if n == nil {
-		return false, false
-	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	answer, known := n.selected[by]

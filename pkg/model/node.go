@@ -44,7 +44,7 @@ type Node struct {
 	Uncounted map[corev1.ResourceName]string
 
 	// Devices selects among the node's devices of ResourceSlices, never changed; nil when it has none.
-	Devices SelectedDevices
+	Devices SelectableDevices
 
 	// OldKubelet reports a kubelet that starts pods without the devices that stand for their extended resources.
 	OldKubelet bool
@@ -55,8 +55,8 @@ type Node struct {
 	Invalid *Refusal
 }
 
-// SelectedDevices are the devices of a node.
-type SelectedDevices interface {
+// SelectableDevices are the devices of a node.
+type SelectableDevices interface {
 	// Select reports whether some devices of the selectors' class satisfy them, and whether all do. Safe for concurrent use.
 	Select(by DeviceSelectors) (some, all bool)
 }

@@ -56,7 +56,7 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 	sharers := p.sharersNode(task)
 	return func(node *model.Node) *model.Refusal {
 		if sharers != "" && sharers != node.Name {
-			return p.refusals.get("are not where another pod with the claim is nominated", false)
+			return p.refusals.get("are not the node where another member with the same claim is nominated", false)
 		}
 		if !mayTakeUncounted(task, node) {
 			return nil
@@ -76,7 +76,7 @@ func (p *plugin) rejectBesideNominated(task *model.Task) (framework.NodeFilterFu
 }
 
 // sharersNode returns the node to which another member of the task's job is nominated in this session that shares a claim with
-// it; empty when there is none. All devices of a claim that is not allocated yet will be of one node.
+// it; empty when there is none. The devices of a claim are of one node; with devices of several nodes nothing is planned.
 func (p *plugin) sharersNode(task *model.Task) string {
 	job := p.view.Snapshot().Job(task.Job)
 	if job == nil || !task.SearchesDevices() {

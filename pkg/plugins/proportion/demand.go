@@ -95,7 +95,7 @@ func (d *demand) addNode(node *model.Node) {
 		if node.Allocatable().At(r) == model.ProvidedByDRA {
 			continue // of devices that are not counted there is what is held
 		}
-		idle := node.Idle(r) + node.Leaving().At(r) // which no queue holds any longer, and soon one may
+		idle := node.Idle(r) + node.Leaving().At(r) // what is leaving is held by no queue, and idle soon
 		if idle < 0 {
 			idle += max(0, d.heldByOthers(node, r)-node.Allocatable().At(r))
 		}

@@ -1,6 +1,6 @@
 // Package binaries builds the programs of a real control plane from their Go modules: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl, kwok and helm. Only what is asked for is built, once per Kubernetes
-// version, into build/bin/<version>/ at the root of the repository. It also builds the programs of this repository.
+// kube-controller-manager, kube-scheduler, kubelet, kube-proxy, kubectl, kwok and helm. Only what is asked for is built, once per
+// Kubernetes version, into build/bin/<version>/ at the root of the repository. It also builds the programs of this repository.
 //
 // The versions are pinned by lab/go.mod, and are those of the root module where both have one; all programs are built with the
 // same flags. So a package that several of them import is compiled once. Programs found in the folder KUBEBUILDER_ASSETS are
@@ -32,6 +32,8 @@ const (
 	APIServer         = "kube-apiserver"
 	ControllerManager = "kube-controller-manager"
 	Scheduler         = "kube-scheduler"
+	Kubelet           = "kubelet"
+	Proxy             = "kube-proxy"
 	Kubectl           = "kubectl"
 	Kwok              = "kwok"
 	Helm              = "helm"
@@ -58,6 +60,8 @@ func recipes() []buildSpec {
 		{APIServer, kubernetes + "/cmd/kube-apiserver", kubernetes},
 		{ControllerManager, kubernetes + "/cmd/kube-controller-manager", kubernetes},
 		{Scheduler, kubernetes + "/cmd/kube-scheduler", kubernetes},
+		{Kubelet, kubernetes + "/cmd/kubelet", kubernetes},
+		{Proxy, kubernetes + "/cmd/kube-proxy", kubernetes},
 		{Kubectl, kubernetes + "/cmd/kubectl", kubernetes},
 		{Kwok, "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok"},
 		{Helm, "helm.sh/helm/v4/cmd/helm", "helm.sh/helm/v4"},

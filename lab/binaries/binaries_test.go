@@ -56,7 +56,7 @@ func TestPickKeepsBuildingOrder(t *testing.T) {
 	if len(got) != 2 || got[0].name != Etcd || got[1].name != Kubectl {
 		t.Errorf("picked %v", got)
 	}
-	if _, err := pick([]string{"kube-proxy"}); err == nil || !strings.Contains(err.Error(), "kube-proxy") {
+	if _, err := pick([]string{"kube-dns"}); err == nil || !strings.Contains(err.Error(), "kube-dns") {
 		t.Errorf("an unknown program: %v", err)
 	}
 }

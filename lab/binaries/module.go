@@ -5,26 +5,29 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"path"
 	"path/filepath"
 	"strings"
 )
 
-// BuildOf compiles a program of another project into build/bin/of/<folder>, says on out what it does, and returns the program's
-// file. The folder holds a module that pins the program's versions; it is a path below lab.
-func BuildOf(ctx context.Context, out io.Writer, folder, pkg string) (string, error) {
+// BuildOf compiles a program of another project into a folder of build/bin/of, says on out what it does, and returns the
+// program's file. The folder given holds a module that pins the program's versions; it is a path below lab. Flags are more of go
+// build's.
+func BuildOf(ctx context.Context, out io.Writer, folder, pkg string, flags ...string) (string, error) {
 	root, err := Root()
 	if err != nil {
 		return "", err
 	}
 	name := filepath.Base(folder)
-	b := builder{root: root, out: out, dir: filepath.Join(root, "build", "bin", "of")}
+	b := builder{root: root, out: out, dir: filepath.Join(root, "build", "bin", "of", name)}
 	release, err := b.lock()
 	if err != nil {
 		return "", err
 	}
 	defer release()
-	target := filepath.Join(b.dir, name)
-	if err := b.compile(ctx, name, filepath.Join(root, "lab", folder), target, pkg, "-mod=readonly", "-ldflags=-s -w"); err != nil {
+	target := filepath.Join(b.dir, path.Base(pkg))
+	flags = append(flags, "-mod=readonly", "-ldflags=-s -w")
+	if err := b.compile(ctx, name, filepath.Join(root, "lab", folder), target, pkg, flags...); err != nil {
 		return "", fmt.Errorf("build %s: %w", name, err)
 	}
 	return target, nil

@@ -72,7 +72,15 @@ func (c *Cluster) access(
 }
 
 // host is the address of the API server.
-func (c *Cluster) host() string { return fmt.Sprintf("https://127.0.0.1:%d", c.ports.apiServer) }
+func (c *Cluster) host() string { return fmt.Sprintf("https://%s:%d", c.address(), c.ports.apiServer) }
+
+// address is where the API server listens: where pods of real nodes reach it, if there are any.
+func (c *Cluster) address() string {
+	if c.network != nil {
+		return c.network.Address()
+	}
+	return "127.0.0.1"
+}
 
 // key is a file in the folder of keys.
 func (c *Cluster) key(name string) string { return filepath.Join(c.dir, "keys", name) }

@@ -1,14 +1,3 @@
-// Package cluster starts a throw-away Kubernetes control plane on this machine, from programs that lab/binaries built,
-// and surely ends it: a real etcd and kube-apiserver with RBAC on, and as asked for a kube-controller-manager, a
-// kube-scheduler for the pods that are not Tutti's, and kwok, which plays the kubelet of every node.
-//
-// There is no container runtime, no network and no DNS: a pod "runs" because kwok says so. Nodes are made by
-// CreateNodes. The scheduler under test is lab/harness's business.
-//
-// # What kwok does with a pod
-//
-// A bound pod runs immediately and, if a batch Job owns it, succeeds after a second. The annotations RunFor, FailAfter,
-// StartAfter and StopAfter change that, pod by pod.
 package cluster
 
 import (
@@ -25,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/node"
 	"github.com/tutti-sched/tutti/lab/process"
 )
 
@@ -41,6 +31,9 @@ type Options struct {
 	// Kwok runs kwok. Without it pods stay Pending after they are bound, and deleted ones that were bound stay too,
 	// unless they are deleted with no grace period.
 	Kwok bool
+	// RealNodes is how many nodes with a kubelet and a container runtime it has, named real-0, real-1 and so on, beside those that
+	// CreateNodes makes (lab/node). Nodes are then judged by their heartbeats, and pods reach Services and the API server.
+	RealNodes int
 	// JobsRun keeps pods of batch Jobs running that have a command of their own, such as a sleep; without it all succeed after
 	// a second.
 	JobsRun bool
@@ -66,6 +59,8 @@ type Cluster struct {
 	scratch  *scratch
 	ports    ports
 	config   *rest.Config
+	network  *node.Network // nil without real nodes
+	machines []*node.Machine
 
 	mu        sync.Mutex
 	processes []*process.Process // in the order they were started
@@ -112,6 +107,11 @@ func (c *Cluster) start(ctx context.Context) error {
 	if c.ports, err = freePorts(); err != nil {
 		return err
 	}
+	if c.options.RealNodes > 0 {
+		if c.network, err = node.NewNetwork(ctx); err != nil {
+			return err
+		}
+	}
 	if err := c.writeCredentials(); err != nil {
 		return err
 	}
@@ -141,6 +141,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		if err := c.run(ctx, part); err != nil {
 			return err
 		}
+	}
+	if err := c.startMachines(ctx); err != nil {
+		return err
 	}
 	fmt.Fprintf(c.options.Out, "ready at %s\n", c.config.Host)
 	return nil
@@ -181,6 +184,16 @@ func (c *Cluster) Stop() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.stopped = true
+	var failed error
+	for _, m := range c.machines {
+		if m != nil { // one that did not start
+			m.Stop()
+		}
+	}
+	if c.network != nil {
+		failed = c.network.Close(context.Background())
+	}
+	c.machines, c.network = nil, nil
 	// The last started first, so that no process complains about a server that has ended.
 	for _, p := range slices.Backward(c.processes) {
 		p.Kill()
@@ -190,9 +203,9 @@ func (c *Cluster) Stop() error {
 		c.dirLock.Close()
 	}
 	if c.scratch == nil {
-		return nil
+		return failed
 	}
-	return c.scratch.remove()
+	return errors.Join(failed, c.scratch.remove())
 }
 
 // Wait returns when ctx is over (nil) or when a process of the cluster has ended on its own (why).

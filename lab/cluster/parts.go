@@ -121,7 +121,7 @@ func (c *Cluster) etcd() part {
 func (c *Cluster) apiServer() part {
 	args := []string{
 		fmt.Sprintf("--etcd-servers=http://127.0.0.1:%d", c.ports.etcd),
-		"--bind-address=127.0.0.1", fmt.Sprintf("--secure-port=%d", c.ports.apiServer),
+		"--bind-address=" + c.address(), fmt.Sprintf("--secure-port=%d", c.ports.apiServer),
 		"--cert-dir=" + c.key(""),
 		"--token-auth-file=" + c.key("tokens.csv"),
 		"--service-account-issuer=https://kubernetes.default.svc",
@@ -130,11 +130,15 @@ func (c *Cluster) apiServer() part {
 		"--service-cluster-ip-range=10.0.0.0/24",
 		"--authorization-mode=RBAC",
 		"--allow-privileged=true",
-		"--endpoint-reconciler-type=none", // no client reaches the server through its Service
+		"--kubelet-preferred-address-types=InternalIP",
 		"--profiling=false",
 	}
-	// Nodes are born without the taint that the node lifecycle controller, which does not run, would take off.
-	disabled := []string{"TaintNodesByCondition"}
+	var disabled []string
+	if c.network == nil {
+		args = append(args, "--endpoint-reconciler-type=none") // no client reaches the server through its Service
+		// Nodes are born without the taint that the node lifecycle controller, which does not run, would take off.
+		disabled = append(disabled, "TaintNodesByCondition")
+	}
 	if !c.options.ControllerManager {
 		disabled = append(disabled, "ServiceAccount") // no controller makes the default ServiceAccounts
 	}
@@ -147,10 +151,14 @@ func (c *Cluster) apiServer() part {
 }
 
 func (c *Cluster) controllerManager() part {
+	controllers := "--controllers=*"
+	if c.network == nil {
+		controllers += ",-node-lifecycle-controller,-taint-eviction-controller"
+	}
 	args := append(c.clientArgs(c.ports.controllerManager),
 		"--kubeconfig="+c.Kubeconfig(),
 		"--leader-elect=false",
-		"--controllers=*,-node-lifecycle-controller,-taint-eviction-controller",
+		controllers,
 		"--service-account-private-key-file="+c.key("service-account.key"),
 		"--root-ca-file="+c.key("apiserver.crt"),
 		"--kube-api-qps=2000", "--kube-api-burst=4000",
@@ -191,7 +199,7 @@ func (c *Cluster) kwok() part {
 	config := filepath.Join(c.dir, "kubeconfig", "kwok.yaml")
 	return part{
 		name:  binaries.Kwok,
-		files: map[string]string{config: stageText(c.options.JobsRun)},
+		files: map[string]string{config: stageText(c.options.JobsRun, c.network != nil)},
 		args: []string{
 			"--kubeconfig=" + c.Kubeconfig(), "--config=" + config,
 			fmt.Sprintf("--server-address=127.0.0.1:%d", c.ports.kwok),
@@ -206,8 +214,15 @@ const ownCommand = `    - jq:
         operator: DoesNotExist
 `
 
-// stageText joins the embedded files into one configuration for kwok. jobsRun is as in Options.
-func stageText(jobsRun bool) string {
+// besideReal has kwok leave real nodes to their kubelets, and show that those of its own live, which is judged then.
+var besideReal = strings.NewReplacer(
+	"manageAllNodes: true", "manageNodesWithAnnotationSelector: kwok.x-k8s.io/node=fake",
+	"nodeLeaseDurationSeconds: 0", "nodeLeaseDurationSeconds: 40\n  nodeLeaseParallelism: 4",
+)
+
+// stageText joins the embedded files into one configuration for kwok. jobsRun is as in Options; real tells that there are real
+// nodes.
+func stageText(jobsRun, real bool) string {
 	files, _ := fs.Glob(stages, "stages/*.yaml") // the pattern is well-formed
 	var text strings.Builder
 	for _, file := range files {
@@ -215,6 +230,9 @@ func stageText(jobsRun bool) string {
 		if jobsRun && file == "stages/pod-complete-job.yaml" {
 			const list = "    matchExpressions:\n"
 			body = []byte(strings.Replace(string(body), list, list+ownCommand, 1))
+		}
+		if real {
+			body = []byte(besideReal.Replace(string(body)))
 		}
 		text.WriteString("---\n")
 		text.Write(body)

@@ -48,6 +48,7 @@ func upCommand() *cobra.Command {
 	flags.BoolVar(&options.ControllerManager, "controller-manager", true, "run kube-controller-manager")
 	flags.BoolVar(&options.Scheduler, "kube-scheduler", true, "run kube-scheduler for pods that are not Tutti's")
 	flags.BoolVar(&options.Kwok, "kwok", true, "run kwok, which plays the kubelet of every node")
+	flags.IntVar(&options.RealNodes, "real-nodes", 0, "how many nodes have a kubelet and run containers, beside the others; they need root")
 	flags.StringVar(&options.Dir, "dir", "", "keep logs and kubeconfigs in this folder")
 	flags.IntVar(&nodes, "nodes", 3, "how many nodes to create")
 	flags.StringToStringVar(&resources, "resources", map[string]string{"cpu": "8", "memory": "64Gi"}, "what each node offers")

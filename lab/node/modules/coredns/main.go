@@ -1,0 +1,17 @@
+// Command coredns is CoreDNS with the plugins that a cluster's names need, and no others.
+package main
+
+import (
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/coremain"
+
+	_ "github.com/coredns/coredns/plugin/bind"
+	_ "github.com/coredns/coredns/plugin/errors"
+	_ "github.com/coredns/coredns/plugin/kubernetes"
+	_ "github.com/coredns/coredns/plugin/ready"
+)
+
+func main() {
+	dnsserver.Directives = []string{"bind", "ready", "errors", "kubernetes"}
+	coremain.Run()
+}

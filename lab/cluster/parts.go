@@ -220,7 +220,7 @@ var besideReal = strings.NewReplacer(
 	"nodeLeaseDurationSeconds: 0", "nodeLeaseDurationSeconds: 40\n  nodeLeaseParallelism: 4",
 )
 
-// stageText joins the embedded files into one configuration for kwok. jobsRun is as in Options; real tells that there are real
+// stageText joins the embedded files into one configuration for kwok. jobsRun is as in Options; real is whether there are real
 // nodes.
 func stageText(jobsRun, real bool) string {
 	files, _ := fs.Glob(stages, "stages/*.yaml") // the pattern is well-formed

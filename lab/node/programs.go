@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
 )
@@ -50,7 +53,7 @@ func Missing() []string {
 
 // packages are the packages of Debian that have what no Go module has, with their libraries. They are not installed: their files
 // are taken out into a folder.
-var packages = []string{"runc", "libseccomp2", "nftables", "libnftables1", "libnftnl11", "libmnl0", "libxtables12", "libjansson4", "busybox-static"}
+var packages = []string{"runc", "libseccomp2", "nftables", "libnftables1", "libnftnl11", "libmnl0", "libxtables12", "libjansson4", "mmdebstrap"}
 
 // modules is the folder of the modules that pin what nodes run.
 const modules = "node/modules/"
@@ -88,11 +91,11 @@ func Build(ctx context.Context, kubernetes string, out io.Writer) (*Programs, er
 	if err != nil {
 		return nil, err
 	}
-	p.Runc = filepath.Join(debian, "usr", "sbin", "runc")
-	p.folders = []string{p.CNI, filepath.Join(debian, "usr", "sbin")}
-	p.libraries, _ = filepath.Glob(filepath.Join(debian, "usr", "lib", "*-linux-gnu*")) // the pattern is well-formed
-	p.Busybox = filepath.Join(debian, "busybox.tar")
-	return p, busyboxImage(filepath.Join(debian, "bin", "busybox"), p.Busybox)
+	usr := filepath.Join(debian, "programs", "usr")
+	p.Runc, p.Busybox = filepath.Join(usr, "sbin", "runc"), filepath.Join(debian, "busybox.tar")
+	p.folders = []string{p.CNI, filepath.Join(usr, "sbin")}
+	p.libraries, _ = filepath.Glob(filepath.Join(usr, "lib", "*-linux-gnu*")) // the pattern is well-formed
+	return p, nil
 }
 
 // environment is what the programs of a node need in theirs.
@@ -103,7 +106,12 @@ func (p *Programs) environment() []string {
 	}
 }
 
-// debianFiles takes the files of the packages into a folder, once, and returns it.
+// debianScript takes files out of packages of Debian.
+//
+//go:embed debian.sh
+var debianScript string
+
+// debianFiles runs debianScript in a folder, unless it has run there, and returns the folder.
 func debianFiles(ctx context.Context, out io.Writer) (string, error) {
 	root, err := binaries.Root()
 	if err != nil {
@@ -118,11 +126,14 @@ func debianFiles(ctx context.Context, out io.Writer) (string, error) {
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(part, 0o755)); err != nil {
 		return "", fmt.Errorf("packages of Debian: %w", err)
 	}
-	script := `apt-get download "$@" || { apt-get update && apt-get download "$@"; }; for file in *.deb; do dpkg-deb --extract "$file" . && rm "$file"; done`
-	cmd := exec.CommandContext(ctx, "bash", append([]string{"-euc", script, "packages"}, packages...)...)
+	cmd := exec.CommandContext(ctx, "bash", append([]string{"-c", debianScript, "debian.sh"}, packages...)...)
 	cmd.Dir = part
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("packages of Debian: %w: %s", err, text)
+	}
+	busybox := v1.Config{Cmd: []string{"sleep", "infinity"}, Env: []string{"PATH=/bin"}}
+	if err := writeImage(filepath.Join(part, "busybox.tar"), Busybox, filepath.Join(part, "busybox.root.tar"), busybox); err != nil {
+		return "", err
 	}
 	if err := os.Rename(part, dir); err != nil {
 		return "", fmt.Errorf("packages of Debian: %w", err)

@@ -1,0 +1,129 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/demo/release"
+	"github.com/tutti-sched/tutti/lab/harness"
+)
+
+// TestTheChartRunsAsPods: the images of `make image` run as the chart has them, one of two replicas leads, and `helm test` passes.
+// When the leader's container is killed, the other replica leads, and the first one comes back.
+func TestTheChartRunsAsPods(t *testing.T) {
+	env := lab(t)
+	first := leader(t, env)
+	if _, err := env.Cluster.Helm(t.Context(), "test", release.Name, "--namespace", release.Namespace); err != nil {
+		t.Fatal(err)
+	}
+	p, err := get(t.Context(), env, release.Namespace, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, env, p)
+	env.Eventually(t, func() error {
+		if now := leader(t, env); now == first {
+			return fmt.Errorf("%s still leads", now)
+		}
+		return nil
+	})
+	eventuallyPod(t, env, release.Namespace, first, func(p *corev1.Pod) error {
+		if status := p.Status.ContainerStatuses[0]; status.RestartCount == 0 || !status.Ready {
+			return fmt.Errorf("%s: %d restarts, ready: %t", first, status.RestartCount, status.Ready)
+		}
+		return nil
+	})
+}
+
+// TestAWrongArgumentIsInTheLogOfTheCrashLoop: a scheduler that does not start says why in its last line, and the replicas of before
+// stay until the new ones are ready.
+func TestAWrongArgumentIsInTheLogOfTheCrashLoop(t *testing.T) {
+	env := lab(t)
+	before := replicas(t, env)
+	_, err := env.Cluster.Kubectl(t.Context(), "patch", "deployment", release.Deployment, "--namespace", release.Namespace, "--type=json",
+		`--patch=[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--bind-deadline=soon"}]`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_, err := env.Cluster.Kubectl(context.Background(), "rollout", "undo", "deployment", release.Deployment, "--namespace", release.Namespace)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	env.Eventually(t, func() error {
+		pods, err := env.Pods(t.Context(), release.Namespace, client.MatchingLabels{"app.kubernetes.io/name": release.Deployment})
+		if err != nil {
+			return err
+		}
+		for _, p := range pods {
+			for _, status := range p.Status.ContainerStatuses {
+				if status.State.Waiting == nil || status.State.Waiting.Reason != "CrashLoopBackOff" {
+					continue
+				}
+				if text := logs(t, env, p.Namespace, p.Name, ""); !strings.Contains(text, "--bind-deadline") || !strings.Contains(text, "soon") {
+					t.Errorf("the log does not name the argument: %q", text)
+				}
+				return nil
+			}
+		}
+		return fmt.Errorf("no pod is in a crash loop")
+	})
+	if after := replicas(t, env); !slices.Equal(before, after) {
+		t.Errorf("ready replicas %v, before %v", after, before)
+	}
+}
+
+// leader is the pod that holds the Lease of the scheduler.
+func leader(t *testing.T, env *harness.Env) string {
+	t.Helper()
+	lease := &coordinationv1.Lease{}
+	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: release.Namespace, Name: release.Deployment}, lease); err != nil {
+		t.Fatal(err)
+	}
+	if lease.Spec.HolderIdentity == nil {
+		return ""
+	}
+	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	return name
+}
+
+// replicas are the names of the scheduler's pods that are ready, sorted.
+func replicas(t *testing.T, env *harness.Env) []string {
+	t.Helper()
+	pods, err := env.Pods(t.Context(), release.Namespace, client.MatchingLabels{"app.kubernetes.io/name": release.Deployment})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, p := range pods {
+		if slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Ready }) {
+			names = append(names, p.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// kill ends the first process of a pod's container with SIGKILL, on its node.
+func kill(t *testing.T, env *harness.Env, p *corev1.Pod) {
+	t.Helper()
+	for _, m := range env.Cluster.Machines() {
+		if m.Name() != p.Spec.NodeName {
+			continue
+		}
+		id := strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
+		if err := m.KillContainer(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	t.Fatalf("no machine is named %q", p.Spec.NodeName)
+}

@@ -95,7 +95,9 @@ func start(ctx context.Context) (*harness.Env, error) {
 	}
 	c, err := cluster.Start(ctx, cluster.Options{
 		Kubernetes: os.Getenv("K8S"), ControllerManager: true, Scheduler: true, Kwok: true, RealNodes: nodes,
-		Dir: filepath.Join(root, "build", "containers"), Out: os.Stderr,
+		// A node that is silent is given up after this time, and after 50 s by default.
+		ControllerManagerArgs: []string{"--node-monitor-grace-period=20s"},
+		Dir:                   filepath.Join(root, "build", "containers"), Out: os.Stderr,
 	})
 	if err != nil {
 		return nil, err

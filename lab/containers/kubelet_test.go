@@ -1,0 +1,186 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"syscall"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/lab/node"
+)
+
+// contextOf is a context for the cleanup of a test, whose own is over then.
+func contextOf(testing.TB) context.Context { return context.Background() }
+
+// machine is the real node of this name.
+func machine(t *testing.T, env *harness.Env, name string) *node.Machine {
+	t.Helper()
+	for _, m := range env.Cluster.Machines() {
+		if m.Name() == name {
+			return m
+		}
+	}
+	t.Fatalf("there is no machine %s", name)
+	return nil
+}
+
+// TestAKubeletThatDoesNotAnswer: the members of a gang on a node whose kubelet hangs are replaced on other nodes when Kubernetes gives
+// the node up, and the pods that hang in their end count for nothing there. When the kubelet goes on, it ends them, and the node is used again.
+func TestAKubeletThatDoesNotAnswer(t *testing.T) {
+	env := lab(t)
+	ns := env.Namespace(t)
+	for _, name := range []string{"real-0", "real-1"} {
+		slots(t, env, name, 2)
+	}
+	template := pod(env, ns, "", `sleep infinity`, harness.InGroup("gang"), harness.Requests(map[string]string{slot: "1"}))
+	template.Labels["app"] = "gang"
+	template.Spec.Tolerations = []corev1.Toleration{{
+		Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To[int64](1),
+	}}
+	set := &appsv1.ReplicaSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gang"},
+		Spec: appsv1.ReplicaSetSpec{
+			Replicas: ptr.To[int32](2), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "gang"}},
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: template.Labels}, Spec: template.Spec},
+		},
+	}
+	env.Create(t, group(ns, "gang", 2), set)
+	running := func(on string) (names []string) {
+		pods, err := env.Pods(t.Context(), ns, client.MatchingLabels{"app": "gang"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range pods {
+			if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning && (on == "" || p.Spec.NodeName == on) {
+				names = append(names, p.Name)
+			}
+		}
+		return names
+	}
+	env.Eventually(t, func() error {
+		if got := running(""); len(got) != 2 {
+			return fmt.Errorf("%v run", got)
+		}
+		return nil
+	})
+	lost, other := "real-0", "real-1"
+	if len(running(lost)) == 0 {
+		lost, other = other, lost
+	}
+	hung := machine(t, env, lost)
+	if err := hung.Signal(node.Kubelet, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	goesOn := func() {
+		if err := hung.Signal(node.Kubelet, syscall.SIGCONT); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(goesOn)
+	env.Eventually(t, func() error {
+		if got := running(other); len(got) != 2 {
+			return fmt.Errorf("%v run on %s", got, other)
+		}
+		return nil
+	})
+	goesOn()
+	env.Eventually(t, func() error {
+		pods, err := env.Pods(t.Context(), ns)
+		if err == nil && len(pods) != 2 {
+			err = fmt.Errorf("%d pods", len(pods))
+		}
+		return err
+	})
+	env.Create(t, pod(env, ns, "again", `sleep infinity`, onNode(lost), harness.Requests(map[string]string{slot: "2"})))
+	eventuallyPod(t, env, ns, "again", in(corev1.PodRunning))
+}
+
+// TestAKubeletThatIsKilled: the containers run on without it, and it takes them over when it is back.
+func TestAKubeletThatIsKilled(t *testing.T) {
+	env := lab(t)
+	ns := env.Namespace(t)
+	env.Create(t, pod(env, ns, "lasts", `sleep infinity`, onNode("real-1")))
+	before := eventuallyPod(t, env, ns, "lasts", in(corev1.PodRunning))
+	m := machine(t, env, "real-1")
+	for _, program := range []string{node.Kubelet, node.Containerd} {
+		if err := m.Kill(program); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.StartProgram(t.Context(), program); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env.Create(t, pod(env, ns, "later", `sleep infinity`, onNode("real-1")))
+	eventuallyPod(t, env, ns, "later", in(corev1.PodRunning))
+	after := eventuallyPod(t, env, ns, "lasts", in(corev1.PodRunning))
+	if a, b := before.Status.ContainerStatuses[0], after.Status.ContainerStatuses[0]; a.ContainerID != b.ContainerID || b.RestartCount != 0 {
+		t.Errorf("the container %s with %d restarts is now %s", a.ContainerID, b.RestartCount, b.ContainerID)
+	}
+}
+
+// TestAKubeletThatRefusesAMember: a kubelet admits less than its node said a moment ago, and refuses a member of a gang with
+// OutOfcpu. The pod has failed then. Its Job makes another one, which waits for capacity and says so, while the others run.
+func TestAKubeletThatRefusesAMember(t *testing.T) {
+	env := lab(t)
+	ns := env.Namespace(t)
+	half := resource.MustParse("700m")
+	small := func(p *corev1.Pod) {
+		p.Spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: half}
+	}
+	refused := func() (*corev1.Pod, error) {
+		pods, err := env.Pods(t.Context(), ns)
+		for i := range pods {
+			if pods[i].Status.Reason == "OutOfcpu" {
+				return &pods[i], nil
+			}
+		}
+		return nil, err
+	}
+	// The node's status has more than the kubelet, until the kubelet writes it again: the gang must be bound in these seconds.
+	for attempt := 0; ; attempt++ {
+		name := fmt.Sprintf("gang-%d", attempt)
+		_, err := env.Clientset.CoreV1().Nodes().Patch(t.Context(), "real-1", "application/json-patch+json",
+			[]byte(`[{"op":"replace","path":"/status/allocatable/cpu","value":"4"}]`), metav1.PatchOptions{}, "status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		env.Create(t, group(ns, name, 4))
+		for i := range 4 {
+			env.Create(t, pod(env, ns, fmt.Sprintf("%s-%d", name, i), `sleep infinity`, onNode("real-1"), harness.InGroup(name), small))
+		}
+		var found *corev1.Pod
+		env.Eventually(t, func() error {
+			pods, err := env.Pods(t.Context(), ns, client.MatchingLabels{"scheduling.tutti.dev/pod-group": name})
+			if err != nil {
+				return err
+			}
+			if found, err = refused(); found != nil || err != nil {
+				return err
+			}
+			for i := range pods {
+				if unschedulable("")(&pods[i]) != nil {
+					return fmt.Errorf("pod %s is neither refused nor waits", pods[i].Name)
+				}
+			}
+			return nil
+		})
+		if found != nil {
+			t.Logf("refused in attempt %d: %s: %s", attempt, found.Name, found.Status.Message)
+			break
+		}
+		if attempt == 20 {
+			t.Fatal("no kubelet refused a member in 20 attempts")
+		}
+		if err := env.Client.DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(ns), client.GracePeriodSeconds(0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

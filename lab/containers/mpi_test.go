@@ -1,0 +1,189 @@
+package containers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/harness"
+	"github.com/tutti-sched/tutti/lab/node"
+	"github.com/tutti-sched/tutti/lab/operators"
+)
+
+// mpi is mpi-operator, installed once, with the image of the job known to all nodes.
+var mpi = sync.OnceValue(func() error {
+	env, ctx := shared.env, context.Background()
+	if _, err := operators.Lock(); err != nil { // until this process ends
+		return err
+	}
+	if _, err := operators.Install(ctx, env.Cluster, os.Stderr, operators.MPI("")); err != nil {
+		return err
+	}
+	archive, err := node.OpenMPI().Build(ctx, os.Stderr)
+	if err != nil {
+		return err
+	}
+	for _, m := range env.Cluster.Machines() {
+		if err := m.Import(ctx, archive); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// mpiJob is the sample of an MPIJob in a namespace.
+type mpiJob struct {
+	*testing.T
+	env       *harness.Env
+	namespace string
+}
+
+// beginMPI applies the sample, after changes of its text: each pair is replaced.
+func beginMPI(t *testing.T, changes ...string) *mpiJob {
+	t.Helper()
+	env := lab(t)
+	if err := mpi(); err != nil {
+		t.Fatal(err)
+	}
+	j := &mpiJob{T: t, env: env, namespace: env.Namespace(t)}
+	j.apply(append(changes, "mpioperator/mpi-pi:openmpi", node.OpenMPI().Reference())...)
+	return j
+}
+
+func (j *mpiJob) apply(changes ...string) {
+	j.Helper()
+	root, err := binaries.Root()
+	if err != nil {
+		j.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "config", "samples", "operators", "mpijob.yaml"))
+	if err != nil {
+		j.Fatal(err)
+	}
+	for pair := range slices.Chunk(changes, 2) {
+		if !strings.Contains(string(text), pair[0]) {
+			j.Fatalf("the sample lacks %q", pair[0])
+		}
+		text = []byte(strings.ReplaceAll(string(text), pair[0], pair[1]))
+	}
+	file := filepath.Join(j.TempDir(), "mpijob.yaml")
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		j.Fatal(err)
+	}
+	if _, err := j.env.Cluster.Kubectl(j.Context(), "apply", "--validate=strict", "--namespace", j.namespace, "--filename", file); err != nil {
+		j.Fatal(err)
+	}
+}
+
+// of are the pods of a role, launcher or worker, that are not being deleted.
+func (j *mpiJob) of(role string) []corev1.Pod {
+	j.Helper()
+	pods, err := j.env.Pods(j.Context(), j.namespace, client.MatchingLabels{"training.kubeflow.org/job-role": role})
+	if err != nil {
+		j.Fatal(err)
+	}
+	return slices.DeleteFunc(pods, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+}
+
+// eventually waits until so many pods of a role are in a phase.
+func (j *mpiJob) eventually(role string, count int, phase corev1.PodPhase) (pods []corev1.Pod) {
+	j.Helper()
+	j.env.Eventually(j, func() error {
+		pods = slices.DeleteFunc(j.of(role), func(p corev1.Pod) bool { return p.Status.Phase != phase })
+		if len(pods) != count {
+			return fmt.Errorf("%d of the role %s are %s, want %d", len(pods), role, phase, count)
+		}
+		return nil
+	})
+	return pods
+}
+
+var rank = regexp.MustCompile(`rank (\d) of 3 on (pi-worker-\d)`)
+
+// TestAnMPIProgramRuns: the sample as it is. mpirun reaches all workers, which compute together; when it has ended, the workers go.
+func TestAnMPIProgramRuns(t *testing.T) {
+	j := beginMPI(t)
+	launcher := j.eventually("launcher", 1, corev1.PodSucceeded)[0]
+	said := logs(t, j.env, j.namespace, launcher.Name, "")
+	t.Logf("the launcher on %s said:\n%s", launcher.Spec.NodeName, said)
+	hosts := map[string]bool{}
+	for _, found := range rank.FindAllStringSubmatch(said, -1) {
+		hosts[found[1]+found[2]] = true
+	}
+	if len(hosts) != 3 || !strings.Contains(said, "pi is about 3.14") {
+		t.Error("want three ranks, each on a worker of its own, and pi")
+	}
+	j.env.Eventually(t, func() error {
+		if left := j.of("worker"); len(left) > 0 {
+			return fmt.Errorf("%d workers are left (cleanPodPolicy Running)", len(left))
+		}
+		return nil
+	})
+}
+
+// TestAnMPIJobIsSuspendedAndResumed: its containers end and it starts again, whole.
+func TestAnMPIJobIsSuspendedAndResumed(t *testing.T) {
+	j := beginMPI(t, "/home/mpiuser/pi", "sh, -c, 'sleep infinity'")
+	j.eventually("launcher", 1, corev1.PodRunning)
+	suspend := func(yes bool) {
+		patch := fmt.Sprintf(`{"spec":{"runPolicy":{"suspend":%t}}}`, yes)
+		if _, err := j.env.Cluster.Kubectl(t.Context(), "patch", "mpijob", "pi", "--namespace", j.namespace, "--type=merge", "--patch", patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	suspend(true)
+	j.env.Eventually(t, func() error {
+		if left := len(j.of("launcher")) + len(j.of("worker")); left > 0 {
+			return fmt.Errorf("%d pods are left", left)
+		}
+		return nil
+	})
+	suspend(false)
+	j.eventually("worker", 3, corev1.PodRunning)
+	j.eventually("launcher", 1, corev1.PodRunning)
+}
+
+// TestALauncherThatFails: its Job makes another launcher, which joins the workers that run, and they compute.
+func TestALauncherThatFails(t *testing.T) {
+	j := beginMPI(t, "    Launcher:\n", "    Launcher:\n      restartPolicy: Never\n", `[mpirun, -n, "3", /home/mpiuser/pi]`,
+		`[sh, -c, 'ssh pi-worker-0.pi mkdir /tmp/failed && exit 1; exec mpirun -n 3 /home/mpiuser/pi']`)
+	workers := names(j.eventually("worker", 3, corev1.PodRunning))
+	j.eventually("launcher", 1, corev1.PodFailed)
+	launcher := j.eventually("launcher", 1, corev1.PodSucceeded)[0]
+	if said := logs(t, j.env, j.namespace, launcher.Name, ""); !strings.Contains(said, "pi is about 3.14") {
+		t.Errorf("the second launcher said %q", said)
+	}
+	if reached := logs(t, j.env, j.namespace, workers[0], ""); strings.Count(reached, "Accepted publickey") < 2 {
+		t.Errorf("the first worker was not there for both launchers: %q", reached)
+	}
+}
+
+// names are those of pods, sorted.
+func names(pods []corev1.Pod) (names []string) {
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestAnMPIJobThatDoesNotFit waits as a whole, runs no container, and says how many members fit; with room for all of them it runs.
+func TestAnMPIJobThatDoesNotFit(t *testing.T) {
+	env := lab(t)
+	slots(t, env, "real-0", 2)
+	j := beginMPI(t, "cpu: 500m, memory: 256Mi}", "cpu: 100m, memory: 64Mi, "+slot+": 1}\n              limits: {"+slot+": 1}")
+	waiting := j.eventually("worker", 3, corev1.PodPending)
+	eventuallyPod(t, env, j.namespace, waiting[0].Name, unschedulable("needs 4, 3 would fit"))
+	slots(t, env, "real-1", 1)
+	j.eventually("launcher", 1, corev1.PodSucceeded)
+}

@@ -15,8 +15,8 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// TestTheChartRunsAsPods: the images of `make image` run as the chart has them, one of two replicas leads, and `helm test` passes.
-// When the leader's container is killed, the other replica leads, and the first one comes back.
+// TestTheChartRunsAsPods: the images of `make image` run as the chart has them, one of two replicas leads, and `helm test`
+// passes. When the leader's container is killed, the other replica leads, and the first one comes back.
 func TestTheChartRunsAsPods(t *testing.T) {
 	env := lab(t)
 	first := leader(t, env)
@@ -42,8 +42,8 @@ func TestTheChartRunsAsPods(t *testing.T) {
 	})
 }
 
-// TestAWrongArgumentIsInTheLogOfTheCrashLoop: a scheduler that does not start says why in its last line, and the replicas of before
-// stay until the new ones are ready.
+// TestAWrongArgumentIsInTheLogOfTheCrashLoop: a scheduler that does not start says why in its last line, and the replicas of
+// before stay until the new ones are ready.
 func TestAWrongArgumentIsInTheLogOfTheCrashLoop(t *testing.T) {
 	env := lab(t)
 	before := replicas(t, env)

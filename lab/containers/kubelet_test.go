@@ -32,8 +32,9 @@ func machine(t *testing.T, env *harness.Env, name string) *node.Machine {
 	return nil
 }
 
-// TestAKubeletThatDoesNotAnswer: the members of a gang on a node whose kubelet hangs are replaced on other nodes when Kubernetes gives
-// the node up, and the pods that hang in their end count for nothing there. When the kubelet goes on, it ends them, and the node is used again.
+// TestAKubeletThatDoesNotAnswer: the members of a gang on a node whose kubelet hangs are replaced on other nodes when Kubernetes
+// gives the node up, and the pods that hang in their end count for nothing there. When the kubelet goes on, it ends them, and the
+// node is used again.
 func TestAKubeletThatDoesNotAnswer(t *testing.T) {
 	env := lab(t)
 	ns := env.Namespace(t)

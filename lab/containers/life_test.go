@@ -48,8 +48,8 @@ func slots(t *testing.T, env *harness.Env, name string, n int) {
 	})
 }
 
-// TestAGangOfContainersRunsToItsEnd: each member has an init container, a sidecar, and a container that fails the first time and is
-// started again by the kubelet. All members are bound together and end, and the Job is complete.
+// TestAGangOfContainersRunsToItsEnd: each member has an init container, a sidecar, and a container that fails the first time and
+// is started again by the kubelet. All members are bound together and end, and the Job is complete.
 func TestAGangOfContainersRunsToItsEnd(t *testing.T) {
 	env := lab(t)
 	ns := env.Namespace(t)
@@ -123,8 +123,8 @@ func TestAVictimHasItsGrace(t *testing.T) {
 	}
 }
 
-// TestAContainerGrowsInPlace: a pod that is resized keeps running, the kubelet says what the node really gives it, and a pod that no
-// longer fits beside it waits.
+// TestAContainerGrowsInPlace: a pod that is resized keeps running, the kubelet says what the node really gives it, and a pod that
+// no longer fits beside it waits.
 func TestAContainerGrowsInPlace(t *testing.T) {
 	env := lab(t)
 	ns := env.Namespace(t)

@@ -1,5 +1,5 @@
-// Package containers tests what only real nodes show: the images of `make image` as the chart runs them, containers that a kubelet
-// starts and ends, an MPI program, CPUs that the kernel isolates. The nodes are those of lab/node; all tests share them.
+// Package containers tests what only real nodes show: the images of `make image` as the chart runs them, containers that a
+// kubelet starts and ends, an MPI program, CPUs that the kernel isolates. The nodes are those of lab/node; all tests share them.
 //
 // Without root, or where this machine lacks something else, each test is skipped and says what is missing; with CI=true it fails.
 package containers
@@ -86,8 +86,8 @@ func end() error {
 	return shared.env.Cluster.Stop()
 }
 
-// start starts the cluster and installs the chart in it, with the images of `make image`, as its install page says: two replicas of
-// the scheduler, and the agent on the node that has its label.
+// start starts the cluster and installs the chart in it, with the images of `make image`, as its install page says: two replicas
+// of the scheduler, and the agent on the node that has its label.
 func start(ctx context.Context) (*harness.Env, error) {
 	root, err := binaries.Root()
 	if err != nil {

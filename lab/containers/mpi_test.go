@@ -110,7 +110,8 @@ func (j *mpiJob) eventually(role string, count int, phase corev1.PodPhase) (pods
 
 var rank = regexp.MustCompile(`rank (\d) of 3 on (pi-worker-\d)`)
 
-// TestAnMPIProgramRuns: the sample as it is. mpirun reaches all workers, which compute together; when it has ended, the workers go.
+// TestAnMPIProgramRuns: the sample as it is. mpirun reaches all workers, which compute together; when it has ended, the workers
+// go.
 func TestAnMPIProgramRuns(t *testing.T) {
 	j := beginMPI(t)
 	launcher := j.eventually("launcher", 1, corev1.PodSucceeded)[0]
@@ -177,7 +178,8 @@ func names(pods []corev1.Pod) (names []string) {
 	return names
 }
 
-// TestAnMPIJobThatDoesNotFit waits as a whole, runs no container, and says how many members fit; with room for all of them it runs.
+// TestAnMPIJobThatDoesNotFit waits as a whole, runs no container, and says how many members fit; with room for all of them it
+// runs.
 func TestAnMPIJobThatDoesNotFit(t *testing.T) {
 	env := lab(t)
 	slots(t, env, "real-0", 2)

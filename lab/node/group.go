@@ -68,6 +68,30 @@ func delegate(path string) error {
 	return os.WriteFile(filepath.Join(path, "cgroup.subtree_control"), []byte(strings.Join(on, " ")), 0o644)
 }
 
+// CPUs are the processors that the kernel lets a container of the node use, as a list such as 0,2-3, read from its control group.
+// The id is that of the pod's status, without the runtime's name.
+func (m *Machine) CPUs(container string) (string, error) {
+	for _, hierarchy := range hierarchies() {
+		var found string
+		_ = filepath.WalkDir(filepath.Join(hierarchy, m.group()), func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.IsDir() {
+				return nil // a group that goes while this looks
+			}
+			if entry.Name() == container {
+				found = path
+				return fs.SkipAll
+			}
+			return nil
+		})
+		for _, file := range []string{"cpuset.cpus.effective", "cpuset.effective_cpus"} { // version 2, version 1
+			if text, err := os.ReadFile(filepath.Join(found, file)); found != "" && err == nil {
+				return strings.TrimSpace(string(text)), nil
+			}
+		}
+	}
+	return "", fmt.Errorf("node %s has no control group of container %s", m.spec.Name, container)
+}
+
 // removeGroups removes a control group and all below it from each hierarchy. A group with a process cannot be removed, so it
 // waits until the kernel has ended the processes that were killed.
 func removeGroups(ctx context.Context, name string) error {

@@ -263,7 +263,8 @@ func (m *Machine) Import(ctx context.Context, archive string) error {
 	return err
 }
 
-// KillContainer ends the first process of a container with SIGKILL. The id is that of the pod's status, without the runtime's name.
+// KillContainer ends the first process of a container with SIGKILL. The id is that of the pod's status, without the runtime's
+// name.
 func (m *Machine) KillContainer(ctx context.Context, id string) error {
 	_, err := m.Run(ctx, m.spec.Programs.Ctr, "--namespace", "k8s.io", "tasks", "kill", "--signal", "SIGKILL", id)
 	return err

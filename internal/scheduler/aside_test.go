@@ -12,6 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
+	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -199,17 +201,34 @@ func TestGangWithoutRoomGivesBackWhatItHeldBefore(t *testing.T) {
 	}
 }
 
-// TestGangWithoutMembersGivesBackWhatItHeldBefore: one of them was deleted while no scheduler ran.
-func TestGangWithoutMembersGivesBackWhatItHeldBefore(t *testing.T) {
-	k := newKeeper(t)
-	k.stranded = "mpi-1"
-	k.node("n1", "8")
-	k.gang("mpi", 2, 3)
-	pod := k.pods["mpi-1"].DeepCopy()
-	pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}}
-	k.pod(pod)
-	if got := order(k.play(t.Context(), time.Second)); got != "Release mpi-1" {
-		t.Errorf("calls: %q", got)
+// TestJobThatWaitsForOthersGivesBackWhatItHeldBefore: it was changed while no scheduler ran, so that it cannot start.
+func TestJobThatWaitsForOthersGivesBackWhatItHeldBefore(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*keeper)
+		why    model.Code
+	}{
+		"a member was deleted": {func(k *keeper) { k.mailbox.Event(&cluster.PodSeen{Pod: k.pods["mpi-0"], Gone: true}) }, model.NotEnoughMembers},
+		"a member has a gate": {func(k *keeper) {
+			k.change("mpi-0", func(pod *corev1.Pod) { pod.Spec.SchedulingGates = []corev1.PodSchedulingGate{{Name: "quota"}} })
+		}, model.SchedulingGated},
+		"the group was deleted": {func(k *keeper) { k.mailbox.Event(&cluster.GroupSeen{Group: k.groups["mpi"], Gone: true}) }, model.GroupNotFound},
+		"the group contradicts itself": {func(k *keeper) {
+			group := k.groups["mpi"].DeepCopy()
+			group.Spec.Roles = []v1alpha1.Role{{Name: "worker", MinMember: 3}}
+			k.group(group)
+		}, model.InvalidGroup},
+	} {
+		k := newKeeper(t)
+		k.stranded = "mpi-1"
+		k.node("n1", "8")
+		k.gang("mpi", 2, 2)
+		k.change("mpi-1", func(pod *corev1.Pod) { pod.Spec.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} })
+		c.change(k)
+		calls := order(k.play(t.Context(), time.Second))
+		refusal := k.loop.refusals[model.JobKey{Namespace: "default", Name: "mpi"}]
+		if calls != "Release mpi-1" || refusal == nil || refusal.Code != c.why {
+			t.Errorf("%s: calls %q, refused: %v", name, calls, refusal)
+		}
 	}
 }
 

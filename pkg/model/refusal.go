@@ -129,16 +129,17 @@ func (r *Refusal) LacksPlace() bool {
 	return r != nil && (r.Code == InsufficientResources || r.Code == NodesFiltered || r.Code == NoDomainFits)
 }
 
-// LastsUntilOthersAct reports whether the job lacks nodes or members, or its queue does not start it.
+// LastsUntilOthersAct reports whether the job waits until something else changes: nodes, other jobs, its members, its group, its
+// queue or a pause. All other refusals end by time, or with what the scheduler has begun for the job.
 func (r *Refusal) LastsUntilOthersAct() bool {
-	if r == nil || r.LacksPlace() {
-		return r != nil
+	if r == nil {
+		return false
 	}
 	switch r.Code {
-	case NotEnoughMembers, QueueNotFound, QueueNotAllowed, QueueNotLeaf, QueueInvalid, QueuePaused, QueueLimit:
-		return true
+	case WaitingForDomain, WaitingForVictims, EvictionRefused, BindFailed, MembersLost, Quarantined, CycleFailed:
+		return false
 	}
-	return false
+	return true
 }
 
 // Summary is String without the amounts and without the note.

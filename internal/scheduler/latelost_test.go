@@ -166,3 +166,14 @@ func TestALateStepIsFoundWhenItsSetIsRead(t *testing.T) {
 		})
 	}
 }
+
+// TestALateStepStartsOnceTheFirstIsReplaced, in the next cycle, which nothing else asks for.
+func TestALateStepStartsOnceTheFirstIsReplaced(t *testing.T) {
+	w := firstStepRuns(t)
+	w.gone("p-1")
+	w.play(t.Context(), time.Minute)
+	w.wantBound("a member of the first step is missing", "p-0")
+	w.step("prepare", "p-2")
+	w.play(t.Context(), 500*time.Millisecond)
+	w.wantBound("it is replaced", "p-0", "p-2", "w-0", "w-1", "w-2")
+}

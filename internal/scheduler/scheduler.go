@@ -271,7 +271,7 @@ type runningCycle struct {
 	// changed are the groups, the objects of operators, and without a name the sources that have changed since the snapshot.
 	changed  map[model.JobKey]bool
 	outcomes []commit.Outcome
-	// repeat reports that other jobs may start, or one may be planned for again, and no watch shows it.
+	// repeat reports that other jobs may start, or more of one, or one may be planned for again, and no watch shows it.
 	repeat bool
 }
 
@@ -293,7 +293,8 @@ func (s *Scheduler) decide(ctx context.Context, r *runningCycle, decision model.
 	}
 	s.machine.SubmitUntil(r.now, decision, s.gangs.Deadline(job, bound, r.now))
 	s.drainGroupEvents(r, decision.Job)
-	r.repeat = r.repeat || decision.ReleasesCapacity() || job != nil && leavesNomination(job, bound)
+	r.repeat = r.repeat || decision.ReleasesCapacity() || job != nil && leavesNomination(job, bound) ||
+		job != nil && len(decision.Binds) > 0 && job.HeldRole() != "" // it may have all that it had lost now, and the role may start
 	for _, reply := range s.mailbox.takeReplies() {
 		r.outcomes = append(r.outcomes, s.machine.Reply(s.options.Clock.Now(), reply)...)
 	}

@@ -50,7 +50,7 @@ pause and resume write a ConfigMap of the scheduler's namespace, or a Queue. You
 	return command
 }
 
-// removed are verbs of earlier versions, and what to write in their place.
+// removed are verbs that are refused by name, and what to write in their place.
 var removed = map[string]string{
 	"nodes":   `write "get nodes", or "get domains" for --topology`,
 	"queues":  `write "get queues"; "pause NAME" and "resume NAME" for queues pause and resume. Jobs that no queue takes stand below "get queues"`,

@@ -240,7 +240,7 @@ func TestWithoutKubeconfig(t *testing.T) {
 	}
 }
 
-// TestRemovedVerbsSayWhatToWrite: a verb of an earlier version is refused by name, with its flags and arguments.
+// TestRemovedVerbsSayWhatToWrite: a removed verb is refused by name, with its flags and arguments.
 func TestRemovedVerbsSayWhatToWrite(t *testing.T) {
 	s := newServer(t)
 	for line, want := range map[string]string{

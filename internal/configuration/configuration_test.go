@@ -106,7 +106,7 @@ func TestWhatIsDeclaredIsWhatIsRead(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadIsDeclared: every argument that an owner reads is declared. evict is one of an earlier version, which is refused.
+// TestWhatIsReadIsDeclared: every argument that an owner reads is declared. evict is a removed one, which is refused.
 func TestWhatIsReadIsDeclared(t *testing.T) {
 	catalogue := offline(t)
 	for _, e := range Entries() {

@@ -70,8 +70,8 @@ func TestTheConditionOfTheVersionBeforeIsRead(t *testing.T) {
 	}
 }
 
-// TestAdviceOfAnEarlierVersionIsEmptiedOnce, of a gang that waits and of one that runs, and never written.
-func TestAdviceOfAnEarlierVersionIsEmptiedOnce(t *testing.T) {
+// TestAdviceIsEmptiedOnce, of a gang that waits and of one that runs, and never written.
+func TestAdviceIsEmptiedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "4")
 	w.gang("runs", 2, 2)

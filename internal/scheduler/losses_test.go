@@ -34,7 +34,7 @@ func lossy(t *testing.T, policy v1alpha1.MemberLossPolicy, seconds int64) *world
 	return w
 }
 
-// TestAFieldThatIsNotReadIsSaidOnce: a gang that was written for an earlier version, which would have restarted it, waits for its
+// TestAFieldThatIsNotReadIsSaidOnce: a gang that was written with a removed field, which would have restarted it, waits for its
 // members, and one event says so. It says nothing of a gang that has what takes the place of the field.
 func TestAFieldThatIsNotReadIsSaidOnce(t *testing.T) {
 	w := newWorld(t)

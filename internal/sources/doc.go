@@ -29,5 +29,5 @@
 //	runs.go            which members are of the present run, and when a pod has ended
 //	whole.go           what a status says of a gang that was whole, and with which minima
 //	status.go          what the status of a PodGroup keeps for the scheduler itself
-//	removed.go         fields of PodGroups that earlier versions read
+//	removed.go         fields of PodGroups that were removed
 package sources

@@ -9,8 +9,8 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// This file finds PodGroups whose spec was written with a field that earlier versions read and this one does not. The API server
-// drops the field from a stored object that it reads, and the managed fields of the object still name it.
+// This file finds PodGroups whose spec was written with a field that was removed. The API server drops the field from a stored
+// object that it reads, and the managed fields of the object still name it.
 
 // annotationRemoved marks such a PodGroup in memory. It is never written to the API server.
 const annotationRemoved = "internal.tutti.dev/removed"

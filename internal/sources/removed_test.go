@@ -8,7 +8,7 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 )
 
-// TestRemoved: fields that a client wrote for an earlier version are found, also in what was kept before, until what takes their
+// TestRemoved: removed fields that a client has written are found, also in what was kept before, until what takes their
 // place is written.
 func TestRemoved(t *testing.T) {
 	for name, c := range map[string]struct {

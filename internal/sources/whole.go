@@ -19,8 +19,8 @@ func whole(status *v1alpha1.PodGroupStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionScheduled)
 }
 
-// StartedMinimaOf returns the minima that the group was whole with; zero when it was not. A status of the version before does not
-// have them: a group that was not degraded then had as many members as it says, and one that was had what its spec says.
+// StartedMinimaOf returns the minima that the group was whole with; zero when it was not. A status may lack them: a group
+// that was not degraded then had as many members as it says, and one that was had what its spec says.
 func StartedMinimaOf(group *v1alpha1.PodGroup) model.Minima {
 	status := &group.Status
 	switch {

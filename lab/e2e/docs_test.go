@@ -27,14 +27,14 @@ import (
 // run are the pages whose commands are run, each from its first to its last, in a cluster that has never seen Tutti.
 var run = []string{
 	"README.md", "docs/quickstart.md", "docs/from-kube-batch.md", "docs/install.md", "docs/operations.md", "docs/jobs.md",
-	"docs/kubectl-tutti.md",
+	"docs/kubectl-tutti.md", "docs/upgrading.md",
 }
 
 // whole are those of them where nothing may be left out.
 var whole = []string{"README.md", "docs/quickstart.md", "docs/from-kube-batch.md"}
 
 // installed are those whose readers have Tutti already.
-var installed = []string{"docs/from-kube-batch.md", "docs/jobs.md", "docs/kubectl-tutti.md"}
+var installed = []string{"docs/from-kube-batch.md", "docs/jobs.md", "docs/kubectl-tutti.md", "docs/upgrading.md"}
 
 // elsewhere are commands that something else runs, and why.
 var elsewhere = map[string]string{

@@ -141,7 +141,7 @@ type QueueStatus struct {
 	Running int32 `json:"running"`
 
 	// countedAt is when the numbers of the status were counted that are written. They are written every 30 seconds at most, and not
-	// while they stay the same. Earlier versions do not write it.
+	// while they stay the same.
 	// +optional
 	CountedAt *metav1.Time `json:"countedAt,omitempty"`
 

@@ -149,7 +149,7 @@ type PodGroupStatus struct {
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 
 	// topology says in which domains the bound members are: one entry for each of spec.topology, in its order. It is not set while no
-	// member is bound, and stays when the group has ended. A field that is not there says nothing: earlier versions do not write it.
+	// member is bound, and stays when the group has ended. A field that is not there says nothing.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -166,8 +166,7 @@ type PodGroupStatus struct {
 	// +optional
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
 
-	// advice is deprecated. Earlier versions wrote into it what would let a waiting group start. The scheduler does not write it,
-	// and empties it where an earlier version has left one.
+	// advice is deprecated: no program reads it. The scheduler does not write it, and empties it where an object has one.
 	// +optional
 	Advice *Advice `json:"advice,omitempty"`
 
@@ -220,7 +219,7 @@ type TopologyStatus struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// Advice is what would let a waiting group start, as earlier versions of the scheduler have written it.
+// Advice is what would let a waiting group start. No program writes it.
 type Advice struct {
 	// message says all of it in one line, such as "free 3 nvidia.com/gpu on node n7, or lower minMember from 3 to 2".
 	// +required

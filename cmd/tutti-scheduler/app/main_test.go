@@ -138,7 +138,7 @@ func TestBadFlagsAreRefusedTogether(t *testing.T) {
 	}
 }
 
-// TestRemovedFlagsSayWhatToWrite: a flag of an earlier version is refused by name, and help does not show it.
+// TestRemovedFlagsSayWhatToWrite: a removed flag is refused by name, and help does not show it.
 func TestRemovedFlagsSayWhatToWrite(t *testing.T) {
 	help, err := execute(t, "--help")
 	if err != nil {

@@ -95,7 +95,7 @@ slow, for tests.`,
 	return command
 }
 
-// removed are flags of earlier versions, and what to write in their place.
+// removed are flags that are refused by name, and what to write in their place: those of kube-batch, and those that were removed.
 var removed = map[string]string{
 	"schedule-period": "leave it out, cycles are started by what changes",
 	"bind-workers":    "leave it out, at most 64 requests are under way at a time",

@@ -8,7 +8,7 @@ package v1alpha1
 // AdviceApplyConfiguration represents a declarative configuration of the Advice type for use
 // with apply.
 //
-// Advice is what would let a waiting group start, as earlier versions of the scheduler have written it.
+// Advice is what would let a waiting group start. No program writes it.
 type AdviceApplyConfiguration struct {
 	// message says all of it in one line, such as "free 3 nvidia.com/gpu on node n7, or lower minMember from 3 to 2".
 	Message *string `json:"message,omitempty"`

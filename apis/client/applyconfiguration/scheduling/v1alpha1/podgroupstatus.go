@@ -66,7 +66,7 @@ type PodGroupStatusApplyConfiguration struct {
 	// reserved capacity is lent to the group any more, unless its pods have a deadline.
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 	// topology says in which domains the bound members are: one entry for each of spec.topology, in its order. It is not set while no
-	// member is bound, and stays when the group has ended. A field that is not there says nothing: earlier versions do not write it.
+	// member is bound, and stays when the group has ended. A field that is not there says nothing.
 	Topology []TopologyStatusApplyConfiguration `json:"topology,omitempty"`
 	// reservation is the capacity that is reserved for a group that has waited for a long time. It is not set when nothing
 	// is reserved.
@@ -75,8 +75,7 @@ type PodGroupStatusApplyConfiguration struct {
 	// gets another one after the others that have waited long had theirs. It is not set otherwise, nor once the minimum is
 	// bound.
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
-	// advice is deprecated. Earlier versions wrote into it what would let a waiting group start. The scheduler does not write it,
-	// and empties it where an earlier version has left one.
+	// advice is deprecated: no program reads it. The scheduler does not write it, and empties it where an object has one.
 	Advice *AdviceApplyConfiguration `json:"advice,omitempty"`
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
 	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members

@@ -35,7 +35,7 @@ type QueueStatusApplyConfiguration struct {
 	// running is how many of its jobs hold capacity.
 	Running *int32 `json:"running,omitempty"`
 	// countedAt is when the numbers of the status were counted that are written. They are written every 30 seconds at most, and not
-	// while they stay the same. Earlier versions do not write it.
+	// while they stay the same.
 	CountedAt *metav1.Time `json:"countedAt,omitempty"`
 	// lastStart is when a job of the queue, or of one below it, last started in its turn. Of queues that hold as much of their shares
 	// the one that started a job longest ago has the next turn. It may be some microseconds ahead, to order the starts of one moment.

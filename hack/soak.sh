@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every random test with many more cases than `make test` does, and writes docs/soak.md: what was run, with which seed, and
-# the result. It fails when a test does; rapid then prints how to play the case again.
+# Runs every random test with many more cases than `make test` does, and writes a part of docs/reliability.md: what was run, with
+# which seed, and the result. It fails when a test does; rapid then prints how to play the case again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 checks="${CHECKS:-10000}"
@@ -40,13 +40,10 @@ while read -r file test; do
 done < <(random_tests)
 if [ "$only" != . ]; then exit; fi
 
+page=docs/reliability.md
 {
-	cat <<-'END'
-		# Soak
-
-		Every random test, with more cases than `make test` runs. Written by `make soak`, which fails when a case does.
-
-	END
+	sed '/^<!-- soak -->$/q' "$page"
+	echo
 	echo "Seed $seed; $(nproc) cores, $(go env GOOS)/$(go env GOARCH), $(go version | cut -d' ' -f3)."
 	echo
 	echo "To play one test again: \`CHECKS=$checks SEED=$seed ONLY=TestPreemption hack/soak.sh\`."
@@ -54,5 +51,8 @@ if [ "$only" != . ]; then exit; fi
 	echo '| package | test | cases |'
 	echo '|---|---|---:|'
 	cat "$work/report"
-} >docs/soak.md
-echo "soak: all passed; docs/soak.md" >&2
+	echo
+	sed -n '/^<!-- end of soak -->$/,$p' "$page"
+} >"$work/page"
+mv "$work/page" "$page"
+echo "soak: all passed; $page" >&2

@@ -28,14 +28,8 @@ func main() {
 }
 
 func run(out string) error {
-	if err := write(filepath.Join("docs", "configuration.md"), "plugins/%s.md", out); err != nil {
-		return err
-	}
-	for _, entry := range configuration.Entries() {
-		if entry.Kind != "plugin" {
-			continue
-		}
-		if err := write(filepath.Join("docs", "plugins", entry.Name+".md"), "", out); err != nil {
+	for _, page := range pages() {
+		if err := write(filepath.Join("docs", page), out); err != nil {
 			return err
 		}
 	}
@@ -52,12 +46,12 @@ func names() string {
 		strings.Join(list["action"], ", "), strings.Join(list["plugin"], ", "), strings.Join(config.SourceNames(), ", "))
 }
 
-func write(file, links, out string) error {
+func write(file, out string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("a page of the documentation: %w", err)
 	}
-	filled, err := fill(string(text), links)
+	filled, err := fill(string(text))
 	if err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}

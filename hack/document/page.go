@@ -21,11 +21,33 @@ const (
 	allOfKind   = "all "
 )
 
+// pluginsPage has the plugins without a page of their own, each below a heading with its name.
+const pluginsPage = "plugins/README.md"
+
+// ownPages are the plugins with a page of their own, plugins/NAME.md.
+var ownPages = []string{"extender", "nodeorder", "predicates", "proportion"}
+
+// pages are the pages with tables, by their path in docs.
+func pages() []string {
+	all := []string{"configuration.md", pluginsPage}
+	for _, name := range ownPages {
+		all = append(all, "plugins/"+name+".md")
+	}
+	return all
+}
+
+// pageOf is where a plugin is described, by its path in docs.
+func pageOf(plugin string) string {
+	if slices.Contains(ownPages, plugin) {
+		return "plugins/" + plugin + ".md"
+	}
+	return pluginsPage + "#" + plugin
+}
+
 // fill returns a page of Markdown with everything between marks written again: the table of the arguments of an action or
-// plugin ("arguments of NAME"), or that of all actions or plugins ("all actions", "all plugins"). links leads from the page
-// to that of a plugin, with %s for its name; empty makes no links. It fails when a mark is not closed or names something
-// unknown.
-func fill(page, links string) (string, error) {
+// plugin ("arguments of NAME"), or that of all actions or plugins ("all actions", "all plugins"), where plugins are links from
+// the folder docs. It fails when a mark is not closed or names something unknown.
+func fill(page string) (string, error) {
 	var b strings.Builder
 	for {
 		before, rest, found := strings.Cut(page, beginMark)
@@ -38,7 +60,7 @@ func fill(page, links string) (string, error) {
 		if !closed || !ended {
 			return "", fmt.Errorf("the mark %q is not closed", beginMark+what)
 		}
-		text, err := table(what, links)
+		text, err := table(what)
 		if err != nil {
 			return "", err
 		}
@@ -48,7 +70,7 @@ func fill(page, links string) (string, error) {
 }
 
 // table writes the content of a mark.
-func table(what, links string) (string, error) {
+func table(what string) (string, error) {
 	entries := configuration.Entries()
 	if name, is := strings.CutPrefix(what, argumentsOf); is {
 		i := slices.IndexFunc(entries, func(e configuration.Entry) bool { return e.Name == name })
@@ -65,8 +87,8 @@ func table(what, links string) (string, error) {
 	fmt.Fprintf(&b, "| %s | %s |\n|---|---|\n", kind, map[string]string{"action": "does", "plugin": "says"}[kind])
 	for _, e := range entries {
 		name := "`" + e.Name + "`"
-		if links != "" && kind == "plugin" {
-			name = fmt.Sprintf("[%s]("+links+")", name, e.Name)
+		if kind == "plugin" {
+			name = fmt.Sprintf("[%s](%s)", name, pageOf(e.Name))
 		}
 		if e.Kind == kind {
 			fmt.Fprintf(&b, "| %s | %s |\n", name, e.Summary)

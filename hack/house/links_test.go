@@ -1,10 +1,12 @@
 package house
 
 import (
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -125,6 +127,33 @@ func TestDeadLinksAreFound(t *testing.T) {
 	got := strings.Join(deadLinks("docs/a.md", text, read), " ")
 	if want := "docs/a.md:3: c.md docs/a.md:3: b.md#none docs/a.md:3: #gone docs/a.md:3: b.md#same-2"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
+	}
+}
+
+// TestPagesAreFound: from the index of the documentation each page of it is two links away at most.
+func TestPagesAreFound(t *testing.T) {
+	const index = "docs/README.md"
+	reached := map[string]bool{index: true}
+	follow := func(page string) {
+		text, err := os.ReadFile(filepath.Join(root, page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range link.FindAllStringSubmatch(strings.Join(prose(string(text)), "\n"), -1) {
+			file, _, _ := strings.Cut(found[1], "#")
+			if strings.HasSuffix(file, ".md") && !strings.Contains(file, "://") {
+				reached[path.Join(path.Dir(page), file)] = true
+			}
+		}
+	}
+	follow(index)
+	for _, page := range slices.Collect(maps.Keys(reached)) {
+		follow(page)
+	}
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs/") && strings.HasSuffix(page, ".md") && !reached[page] {
+			t.Errorf("%s is more than two links away from %s", page, index)
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 # Measurements. They take the machine for themselves; their pages are in docs/benchmarks.
 
-# The folder with the traces that docs/openb.md names.
+# The folder with the traces that docs/reliability.md names.
 DATA ?=
 
 .PHONY: bench bench-full bench-go size

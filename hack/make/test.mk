@@ -83,7 +83,7 @@ memory: tools ## Hold the memory of the scheduler against the chart's limit: 100
 CHECKS ?= 10000
 SEED ?=
 
-soak: ## Run every random test with CHECKS=10000 cases, and the simulation with STEPS=1000000 (SEED=1), and write docs/soak.md and docs/reliability.md.
+soak: ## Run every random test with CHECKS=10000 cases, and the simulation with STEPS=1000000 (SEED=1), and write parts of docs/reliability.md.
 	CHECKS=$(CHECKS) SEED=$(SEED) hack/soak.sh
 	STEPS=$(STEPS) CRASHES=$(CRASHES) SEED=$(SEED) hack/simulate.sh
 

@@ -11,33 +11,10 @@ import (
 	"github.com/tutti-sched/tutti/lab/bench/page"
 )
 
-const introduction = `# A real cluster's demand, 20 % too much of it
-
-The scheduler works off a workload made of two public traces, and a program that shares no code with it judges the
-outcome by what the API server says.
-
-- **Nodes and pod shapes**: openb, a production GPU cluster (Alibaba's cluster-trace-gpu-v2023, in the form published
-  with hkust-adsl/kubernetes-scheduler-simulator).
-- **Gang sizes**: the training jobs of the Philly-based traces in stanford-futuredata/gavel.
-
-openb has no gangs and Philly no pod shapes, so this is a composite: in order of arrival, the next gang of Philly, one
-member for each of its GPUs, gets the shape of the next pod of openb. All its members are needed. A share of a GPU is
-rounded up to one GPU. GPUs are ` + "`nvidia.com/gpu`" + `, the model is the label ` + "`nvidia.com/gpu.product`" + `, and a pod that asks for
-certain models gets a required node affinity. The trace does not say how many pods a node takes; it is 110.
-
-All objects are created before the scheduler starts, in a fresh etcd and kube-apiserver with nothing else beside them:
-nothing has to run, so no kubelet is simulated, and nothing ends. The run is over when every gang is either bound as a
-whole or says why it waits, and nothing has changed for a while. The objects are created 64 at a time, so the gangs' order
-by age, and with it which of them start, is not quite the same each time.
-
-The folder with the traces (` + "`openb/nodes.csv`, `openb/pods.csv`, `philly-gavel/jobs.csv`" + `) is an argument; they are not part
-of this repository.
-`
-
-// Write prints the page: what was run, what came out, what the audit says.
+// Write prints what was run, what came out, and what the audit says, in Markdown.
 func (r *Result) Write(w io.Writer, command string) {
 	load := r.Workload
-	fmt.Fprintf(w, "%s\n    %s\n\nKubernetes %s; %s.\n\n", introduction, command, r.Kubernetes, page.Machine())
+	fmt.Fprintf(w, "Kubernetes %s; %s.\n\n    %s\n\n", r.Kubernetes, page.Machine(), command)
 	fmt.Fprint(w, "| workload | |\n|---|---:|\n")
 	row := func(name, format string, value any) { fmt.Fprintf(w, "| %s | "+format+" |\n", name, value) }
 	row("nodes", "%d", len(load.Nodes))

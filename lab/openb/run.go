@@ -5,13 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tutti-sched/tutti/lab/audit"
 	"github.com/tutti-sched/tutti/lab/bench/load"
 	"github.com/tutti-sched/tutti/lab/bench/observe"
+	"github.com/tutti-sched/tutti/lab/bench/page"
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -174,15 +175,9 @@ func alive(scheduler *harness.Scheduler) error {
 	}
 }
 
-// Save writes the report into a page that has nothing else in it.
+// Save writes the report into its part of a page.
 func (r *Result) Save(file, command string) error {
-	f, err := os.Create(file)
-	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	r.Write(f, command)
-	if err := f.Close(); err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	return nil
+	var text strings.Builder
+	r.Write(&text, command)
+	return page.WritePart(file, "openb", text.String())
 }

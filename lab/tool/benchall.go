@@ -80,7 +80,7 @@ func selection(full bool) []step {
 			if err != nil {
 				return err
 			}
-			return page.Write(docs, "latency.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
+			return page.Write(docs, "README.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
 		}},
 		{"memory", func(ctx context.Context, docs string, out io.Writer) error {
 			options := memory.Options{
@@ -91,7 +91,7 @@ func selection(full bool) []step {
 			if err != nil {
 				return err
 			}
-			return page.Write(docs, "memory.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
+			return page.Write(docs, "README.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
 		}},
 		{"profiles", writeProfiles},
 	}
@@ -120,7 +120,7 @@ func startStep(nodes, pods int) func(context.Context, string, io.Writer) error {
 		if err != nil {
 			return err
 		}
-		return page.Write(docs, "start.md", options.Name(), options.StartMarkdown(binaries.DefaultKubernetes, measured), nil)
+		return page.Write(docs, "README.md", options.Name(), options.StartMarkdown(binaries.DefaultKubernetes, measured), nil)
 	}
 }
 
@@ -190,7 +190,7 @@ func writeProfiles(ctx context.Context, docs string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if err := page.Write(docs, "profile.md", p.name, text, nil); err != nil {
+		if err := page.Write(docs, "process.md", p.name, text, nil); err != nil {
 			return err
 		}
 	}
@@ -202,7 +202,7 @@ func benchProfileCommand() *cobra.Command {
 	var docs string
 	cmd := &cobra.Command{
 		Use:   "profile",
-		Short: "Record where the time goes, in process and end to end, and write docs/benchmarks/profile.md",
+		Short: "Record where the time goes, in process and end to end, and write a part of docs/benchmarks/process.md",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return writeProfiles(cmd.Context(), docs, cmd.ErrOrStderr())

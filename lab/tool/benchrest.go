@@ -26,7 +26,7 @@ func benchLatencyCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Out = cmd.ErrOrStderr()
-			return at.measure(cmd, &options.Contenders, "latency.md", func(ctx context.Context) (report, error) {
+			return at.measure(cmd, &options.Contenders, "README.md", func(ctx context.Context) (report, error) {
 				runs, err := latency.Measure(ctx, options)
 				return report{options.Name(), options.Markdown(version(options.Kubernetes), runs), nil}, err
 			})
@@ -53,7 +53,7 @@ func benchMemoryCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Out = cmd.ErrOrStderr()
-			return at.measure(cmd, &options.Contenders, "memory.md", func(ctx context.Context) (report, error) {
+			return at.measure(cmd, &options.Contenders, "README.md", func(ctx context.Context) (report, error) {
 				runs, err := memory.Measure(ctx, options)
 				return report{options.Name(), options.Markdown(version(options.Kubernetes), runs), nil}, err
 			})

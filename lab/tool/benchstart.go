@@ -19,7 +19,7 @@ func benchStartCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Out = cmd.ErrOrStderr()
 			options.Args = append(options.Args, startArgs()...)
-			return at.measure(cmd, &options.Contenders, "start.md", func(ctx context.Context) (report, error) {
+			return at.measure(cmd, &options.Contenders, "README.md", func(ctx context.Context) (report, error) {
 				rounds, err := speed.Measure(ctx, options)
 				return report{options.Name(), options.StartMarkdown(version(options.Kubernetes), rounds), nil}, err
 			})

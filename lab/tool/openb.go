@@ -53,6 +53,6 @@ The folder holds openb/nodes.csv, openb/pods.csv and philly-gavel/jobs.csv. It f
 	flags.DurationVar(&options.Quiet, "quiet", 10*time.Second, "how long nothing must have changed at the end")
 	flags.DurationVar(&options.Timeout, "timeout", 10*time.Minute, "the longest the scheduler may take")
 	flags.StringVar(&options.Dir, "dir", "", "keep the logs in this folder")
-	flags.StringVar(&report, "report", "", "write the result to this page too, such as ../docs/openb.md")
+	flags.StringVar(&report, "report", "", "write the result into this page too, such as ../docs/reliability.md")
 	return cmd
 }

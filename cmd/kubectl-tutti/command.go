@@ -57,7 +57,7 @@ var removed = map[string]string{
 	"cycle":   `write "get cycles"`,
 	"config":  `write "get config" for config show; tutti-scheduler --config FILE --explain-config checks a file, and --explain-config NAME explains a plugin`,
 	"submit":  "write a PodGroup and a Job; the quickstart of the documentation has both",
-	"convert": "docs/from-kube-batch.md says what each field of kube-batch and of other schedulers becomes",
+	"convert": "the pages docs/from-*.md say what each field of other schedulers becomes",
 }
 
 func newVersion(a *clientFlags) *cobra.Command {

@@ -250,7 +250,7 @@ func TestRemovedVerbsSayWhatToWrite(t *testing.T) {
 		"cycle --last 3 --deciding":  `write "get cycles"`,
 		"config lint scheduler.yaml": "--explain-config",
 		"submit hello --members 2":   "write a PodGroup and a Job",
-		"convert job.yaml":           "docs/from-kube-batch.md",
+		"convert job.yaml":           "docs/from-*.md",
 	} {
 		said := s.execute(t, strings.Fields(line)...)
 		verb, _, _ := strings.Cut(line, " ")

@@ -19,7 +19,7 @@ var volcanos = map[string]map[string]string{
 		"capacity":               "name proportion, and write guarantees and limits into the Queues",
 		"cdp":                    "give reclaim the argument minRunSeconds",
 		"deviceshare":            nothingLike,
-		"network-topology-aware": "give the pods an affinity to each other",
+		"network-topology-aware": "declare topologies in the configuration, and name levels in spec.topology of PodGroups",
 		"nodegroup":              nothingLike,
 		"numaaware":              "see isolcpu",
 		"overcommit":             "it belongs to enqueue: no job holds anything while it waits",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Writes everything that is generated: from apis/ deep copies, CRDs, the typed clients, and the built-in configuration where it
-# can be deployed from; from what actions and plugins declare the tables of their arguments, and from internal/metrics the page
-# about them.
+# can be deployed from; from what actions and plugins declare the tables of their arguments, from the CRDs the reference of
+# the API, and from internal/metrics the page about them.
 #
 #   hack/generate.sh [OUTDIR]
 #

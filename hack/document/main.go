@@ -1,5 +1,6 @@
 // Command document writes what follows from what actions and plugins declare: the tables in docs/configuration.md and in
-// docs/plugins, the words around which are written by hand in the same files, and the names that the chart checks.
+// docs/plugins, the words around which are written by hand in the same files, and the names that the chart checks. From the CRDs
+// in OUTDIR it writes docs/api.md.
 //
 //	go run ./hack/document OUTDIR
 //
@@ -32,6 +33,13 @@ func run(out string) error {
 		if err := write(filepath.Join("docs", page), out); err != nil {
 			return err
 		}
+	}
+	text, err := api(filepath.Join(out, crds))
+	if err != nil {
+		return err
+	}
+	if err := store(filepath.Join("docs", apiPage), text, out); err != nil {
+		return err
 	}
 	return store(filepath.Join("charts", "tutti", "files", "names.yaml"), names(), out)
 }

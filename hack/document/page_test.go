@@ -36,6 +36,24 @@ func TestPagesAreFresh(t *testing.T) {
 	}
 }
 
+// TestTheReferenceOfTheAPIIsFresh compares docs/api.md with the CRDs.
+func TestTheReferenceOfTheAPIIsFresh(t *testing.T) {
+	root := filepath.Join("..", "..")
+	want, err := api(filepath.Join(root, crds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile(filepath.Join(root, "docs", apiPage))
+	if err != nil || string(page) != want {
+		t.Errorf("docs/%s is stale; run make generate: %v", apiPage, err)
+	}
+	for _, field := range []string{"**`minMember`**: integer, required, 1 to 100000.", "**`topology[].sliceSize`**", "**`guarantee`**: map to quantity"} {
+		if !strings.Contains(want, field) {
+			t.Errorf("the reference has no %s", field)
+		}
+	}
+}
+
 func TestFillRefusesMarksThatMeanNothing(t *testing.T) {
 	for _, page := range []string{
 		"x " + beginMark + "all plugins" + endOfBegin + " and no end",

@@ -1,8 +1,9 @@
 .PHONY: generate verify
 
-generate: ## Write what is generated: deep copies, CRDs, clients, tables of arguments.
+generate: ## Write what is generated: deep copies, CRDs, clients, pages and tables of reference.
 	hack/generate.sh
 	go test ./hack/house -count=1 -run '^TestContributingShowsTheImportRules$$' -update
+	go test ./cmd/kubectl-tutti -count=1 -run '^TestReference$$' -rewrite
 	@for pair in $(CHART_COPIES); do cp "$${pair#*=}" "$${pair%%=*}"; done
 
 verify: ## Fail if a generated file is not what `make generate` would write.

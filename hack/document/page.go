@@ -44,7 +44,7 @@ func pageOf(plugin string) string {
 	return pluginsPage + "#" + plugin
 }
 
-// fill returns a page of Markdown with everything between marks written again: the table of the arguments of an action or
+// fill returns a page of Markdown with everything between marks written again: the list of the arguments of an action or
 // plugin ("arguments of NAME"), or that of all actions or plugins ("all actions", "all plugins"), where plugins are links from
 // the folder docs. It fails when a mark is not closed or names something unknown.
 func fill(page string) (string, error) {
@@ -97,15 +97,18 @@ func table(what string) (string, error) {
 	return b.String(), nil
 }
 
-// markdown is the table of the arguments.
+// markdown is the list of the arguments.
 func markdown(e configuration.Entry) string {
 	if len(e.Arguments) == 0 {
 		return "It takes no arguments.\n"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| argument of `%s` | default | takes | |\n|---|---|---|---|\n", e.Name)
 	for _, l := range e.Lines() {
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", l.Path, l.DefaultText("`%s`", "must be given", ""), l.Range(), l.Help)
+		words := []string{l.Range()}
+		if text := l.DefaultText("default `%s`", "must be given", ""); text != "" {
+			words = append(words, text)
+		}
+		fmt.Fprintf(&b, "- `%s` (%s): %s\n", l.Path, strings.Join(words, "; "), l.Help)
 	}
 	return b.String()
 }

@@ -68,21 +68,20 @@ func anchors(lines []string) map[string]bool {
 // by its path in the repository.
 func deadLinks(page, text string, read func(name string) (string, error)) []string {
 	var dead []string
-	for i, line := range prose(text) {
-		for _, found := range link.FindAllStringSubmatch(codeSpan.ReplaceAllString(line, "`"), -1) {
-			target := found[1]
-			if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
-				continue
-			}
-			file, anchor, _ := strings.Cut(target, "#")
-			name := page
-			if file != "" {
-				name = path.Join(path.Dir(page), file)
-			}
-			linked, err := read(name)
-			if err != nil || anchor != "" && strings.HasSuffix(name, ".md") && !anchors(prose(linked))[anchor] {
-				dead = append(dead, page+":"+strconv.Itoa(i+1)+": "+target)
-			}
+	whole := codeSpan.ReplaceAllStringFunc(strings.Join(prose(text), "\n"), func(code string) string { return strings.Repeat("\n", strings.Count(code, "\n")) })
+	for _, found := range link.FindAllStringSubmatchIndex(whole, -1) {
+		target := whole[found[2]:found[3]]
+		if strings.Contains(target, "://") || strings.HasPrefix(target, "mailto:") {
+			continue
+		}
+		file, anchor, _ := strings.Cut(target, "#")
+		name := page
+		if file != "" {
+			name = path.Join(path.Dir(page), file)
+		}
+		linked, err := read(name)
+		if err != nil || anchor != "" && strings.HasSuffix(name, ".md") && !anchors(prose(linked))[anchor] {
+			dead = append(dead, page+":"+strconv.Itoa(1+strings.Count(whole[:found[0]], "\n"))+": "+target)
 		}
 	}
 	return dead
@@ -116,7 +115,7 @@ func TestLinks(t *testing.T) {
 func TestDeadLinksAreFound(t *testing.T) {
 	files := map[string]string{"docs/b.md": "# B's `code`\n\n## Same\n\n## Same\n\n```\n# none\n```\n", "x.go": ""}
 	const text = "# A\n[b](b.md#bs-code) [`x`](../x.go) [same](b.md#same-1) [a](#a) [out](https://example.com/no.md) ![i](b.md)\n" +
-		"[gone](c.md) [no heading](b.md#none) `[code](c.md)` [here](#gone) [third](b.md#same-2)\n```\n[fenced](c.md)\n```\n"
+		"[gone](c.md) [no heading](b.md#none) `[code](c.md)` [here](#gone) [third](b.md#same-2) [over\ntwo](d.md)\n```\n[fenced](c.md)\n```\n"
 	files["docs/a.md"] = text
 	read := func(name string) (string, error) {
 		if text, is := files[name]; is {
@@ -125,7 +124,7 @@ func TestDeadLinksAreFound(t *testing.T) {
 		return "", os.ErrNotExist
 	}
 	got := strings.Join(deadLinks("docs/a.md", text, read), " ")
-	if want := "docs/a.md:3: c.md docs/a.md:3: b.md#none docs/a.md:3: #gone docs/a.md:3: b.md#same-2"; got != want {
+	if want := "docs/a.md:3: c.md docs/a.md:3: b.md#none docs/a.md:3: #gone docs/a.md:3: b.md#same-2 docs/a.md:3: d.md"; got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
 }

@@ -32,12 +32,14 @@ by method, host and code.
 }
 
 func section(b *strings.Builder, title string, rows []metrics.Metric) {
-	fmt.Fprintf(b, "\n## %s\n\n| name | | labels | |\n|---|---|---|---|\n", title)
+	fmt.Fprintf(b, "\n## %s\n", title)
 	for _, m := range rows {
-		labels := make([]string, len(m.Labels))
+		fmt.Fprintf(b, "\n### `%s`\n\n%s. %s\n", m.Name, strings.ToUpper(string(m.Kind[:1]))+string(m.Kind[1:]), m.Help)
 		for i, label := range m.Labels {
-			labels[i] = fmt.Sprintf("`%s`: %s", label.Name, label.Values)
+			if i == 0 {
+				b.WriteString("\nLabels:\n\n")
+			}
+			fmt.Fprintf(b, "- `%s`: %s\n", label.Name, label.Values)
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, strings.Join(labels, "; "), m.Help)
 	}
 }

@@ -1,26 +1,30 @@
 # Tests. CI runs `make test` and nothing else.
 
 .PHONY: test unit lab memory soak
-test: no-skips verify lint unit example chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
-	@if [ -s $(SKIPS) ]; then echo "test: $$(wc -l <$(SKIPS)) tests were skipped:"; cat $(SKIPS); fi
+test: verify lint unit example chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
+	@echo "test: those that take 30 s or longer:"; cat $(RESULTS)/* | $(GOTESTSUM) tool slowest --threshold 30s
+	@$(GOTESTSUM) --format none --raw-command -- cat $(RESULTS)/*
 	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade"
 	@echo "test: no operator of another project and no released helm ran, since each takes minutes to build: make e2e has two operators and helm 3 and 4, make operators all operators"
 
-# gotest is go test, and says which tests were skipped, and why. It leaves out go vet, which `make lint` runs once for all, and not
-# once more for each kind of build. Its limit is there to end a test that hangs, on a machine of any speed.
-SKIPS := $(CURDIR)/build/skips
-GOTEST := $(CURDIR)/build/bin/gotest -vet=off -timeout 5h
-PROGRESS := SKIPS=$(SKIPS) $(CURDIR)/hack/progress.sh
+# GOTEST is go test below gotestsum, which prints each package as it ends, a failed test with its output at once and again at the
+# end, and the skipped tests with their reasons. It keeps what go test -json says of each part in RESULTS, so that one list ends a
+# run of several parts. go vet is left out: `make lint` runs it once, not once more for each kind of build. The limit is there to
+# end a test that hangs, on a machine of any speed.
+RESULTS := $(CURDIR)/build/results
+GOTESTSUM := $(CURDIR)/build/bin/gotestsum
+GOTEST := $(GOTESTSUM) --format pkgname-and-test-fails --format-icons text --format-hide-empty-pkg \
+	--jsonfile "$$(mktemp $(RESULTS)/XXXXXX.json)" -- -vet=off -timeout 5h
+PROGRESS := $(CURDIR)/hack/progress.sh
 
 # tests is the pattern of the tests with these names.
 space := $(subst x,,x x)
 tests = ^($(subst $(space),|,$(strip $(1))))$$
 
-.PHONY: no-skips gotest
-no-skips:
-	@mkdir -p build && rm -f $(SKIPS)
-gotest:
-	@go build -o build/bin/gotest ./hack/gotest
+.PHONY: gotestsum
+gotestsum: # once in each run of make
+	@rm -rf $(RESULTS) && mkdir -p $(RESULTS)
+	cd hack/tools && go build -o $(GOTESTSUM) gotest.tools/gotestsum
 
 # The race detector needs a C compiler; TUTTI_VERIFY checks the invariants after every statement of every session.
 # What decides runs in one goroutine, so that the race detector finds nothing in these and takes up to ten times as long. Their
@@ -33,7 +37,7 @@ CONCURRENT := TestSameSeedSameTrace
 LASTING := TestAThousandPanicsDelayNoOtherJobByMoreThanTwoSeconds TestAnUnknownEndCostsLittleAtRest TestMemoryIsBounded \
 	TestStatusesOfAThousandQueuesAreTenASecond
 
-unit: gotest ## Run the tests of the root module and of apis in verify mode, with the race detector where goroutines are.
+unit: gotestsum ## Run the tests of the root module and of apis in verify mode, with the race detector where goroutines are.
 	cd apis && CGO_ENABLED=1 $(PROGRESS) 'unit: apis' $(GOTEST) -race ./...
 	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: race detector' $(GOTEST) -race -skip '$(call tests,$(LASTING))' $$(go list ./... | grep -v $(SERIAL:%=-e %$$))
 	TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS) 'unit: goroutines of the serial packages' $(GOTEST) -race -run '$(call tests,$(CONCURRENT))' ./test/scenario ./test/simulation
@@ -42,7 +46,7 @@ unit: gotest ## Run the tests of the root module and of apis in verify mode, wit
 	hack/commit-coverage.sh
 
 .PHONY: example
-example: gotest ## Build the examples, each a module of its own, and play their stories.
+example: gotestsum ## Build the examples, each a module of its own, and play their stories.
 	cd examples/joblimit && $(GOTEST) .
 	cd examples/podgroups && $(GOTEST) .
 
@@ -62,7 +66,7 @@ WAITING := TestAQueueSaysWhetherItsGuaranteeIsMet TestCoscheduling TestCoschedul
 LONGEST := TestAttacks
 E2E := TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS)
 
-lab: tools promtool gotest ## Run the tests of the lab, on a real API server (LAB_JOBS=1 for one process after the other).
+lab: tools promtool gotestsum ## Run the tests of the lab, on a real API server (LAB_JOBS=1 for one process after the other).
 	@$(MAKE) --no-print-directory -j$(LAB_JOBS) lab-waiting lab-longest lab-in-process lab-others
 
 .PHONY: lab-waiting lab-longest lab-in-process lab-others

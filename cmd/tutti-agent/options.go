@@ -61,7 +61,9 @@ func newCommand() *cobra.Command {
 			if err := o.validate(); err != nil {
 				return err
 			}
-			o.logging.Apply(command.ErrOrStderr())
+			if err := o.logging.Apply(); err != nil {
+				return err
+			}
 			return o.run(command.Context())
 		},
 	}
@@ -93,8 +95,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	shared.StringVar(&o.kubeletState, "kubelet-state", "/var/lib/kubelet/cpu_manager_state",
 		"the kubelet's cpu_manager_state or configuration file, to see its CPU manager policy; empty takes it for none")
 
-	o.logging.AddFlags(flags)
-	flags.Lookup("v").Usage = "log verbosity: 0 what changes, 2 each connection, 4 all that NRI says"
+	o.logging.AddFlags(flags, "0 what changes, 2 each connection, 4 all that NRI says")
 }
 
 func envOr(name, otherwise string) string {

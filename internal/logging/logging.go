@@ -1,79 +1,36 @@
-// Package logging is the flags of the programs for their logs, and the two formats: klog's text and JSON. What is logged is no
-// concern of it.
+// Package logging is the flags of the programs for their logs: those of Kubernetes' own components, with their two formats,
+// klog's text and JSON. What is logged is no concern of it.
 package logging
 
 import (
-	"flag"
-	"fmt"
-	"io"
-	"log/slog"
-	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
-	"k8s.io/klog/v2"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	logs "k8s.io/component-base/logs/api/v1"
+	_ "k8s.io/component-base/logs/json/register" // the format json
 )
 
-// The formats.
-const (
-	Text = "text"
-	JSON = "json"
-)
-
-// Flags are the flags. The zero Flags are none.
+// Flags are the values of the flags. The zero Flags have none; AddFlags gives them their defaults.
 type Flags struct {
-	format string
-	klog   *flag.FlagSet
+	logs.LoggingConfiguration
 }
 
-// AddFlags adds -v, --vmodule and --logging-format.
-func (f *Flags) AddFlags(flags *pflag.FlagSet) {
-	f.klog = flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(f.klog)
-	for _, name := range []string{"v", "vmodule"} {
-		flags.AddGoFlag(f.klog.Lookup(name))
-	}
-	flags.Lookup("vmodule").Usage = "verbosity by source file, as FILE=N,...; for the format text only"
-	flags.StringVar(&f.format, "logging-format", Text, "format of the log: text, or json with one object a line")
+// AddFlags adds -v, whose usage says what each level logs, --vmodule, --logging-format and --log-flush-frequency. The alpha flags
+// of the library are refused, since the programs do not have their feature gate, and are not in the help.
+func (f *Flags) AddFlags(flags *pflag.FlagSet, levels string) {
+	f.LoggingConfiguration = *logs.NewLoggingConfiguration()
+	logs.AddFlags(&f.LoggingConfiguration, flags)
+	flags.VisitAll(func(flag *pflag.Flag) { flag.Hidden = flag.Hidden || strings.HasPrefix(flag.Usage, "[Alpha]") })
+	flags.Lookup("v").Usage = "log verbosity: " + levels
 }
 
-// Validate returns an error when there is no such format.
+// Validate returns all errors in the values, such as a format that does not exist.
 func (f *Flags) Validate() error {
-	if f.format != Text && f.format != JSON {
-		return fmt.Errorf("--logging-format %q: must be %s or %s", f.format, Text, JSON)
-	}
-	return nil
+	return logs.Validate(&f.LoggingConfiguration, nil, field.NewPath("logging")).ToAggregate()
 }
 
-// Apply makes all that is logged from now on, by any package of the process, have the format. JSON goes to out.
-func (f *Flags) Apply(out io.Writer) {
-	if f.format != JSON {
-		return
-	}
-	verbosity, _ := strconv.Atoi(f.klog.Lookup("v").Value.String()) // the flag takes nothing else
-	klog.SetSlogLogger(slog.New(slog.NewJSONHandler(out, &slog.HandlerOptions{
-		AddSource: true, Level: slog.Level(-verbosity), ReplaceAttr: rename,
-	})))
-}
-
-// rename gives a line the keys that Kubernetes' own components use: ts, caller, msg, v, or err of an error. What has a text of
-// its own, such as the name of a pod, is shown as that.
-func rename(groups []string, attribute slog.Attr) slog.Attr {
-	if len(groups) > 0 {
-		return attribute
-	}
-	switch value := attribute.Value.Any().(type) {
-	case slog.Level:
-		if value >= slog.LevelError {
-			return slog.String("level", "error")
-		}
-		return slog.Int("v", -int(value))
-	case *slog.Source:
-		return slog.String("caller", value.File+":"+strconv.Itoa(value.Line))
-	case fmt.Stringer:
-		if attribute.Key == slog.TimeKey {
-			return slog.Attr{Key: "ts", Value: attribute.Value}
-		}
-		return slog.String(attribute.Key, value.String())
-	}
-	return attribute
+// Apply makes all that is logged from now on, by any package of the process, have the format, on stderr. A process calls it once.
+func (f *Flags) Apply() error {
+	return logs.ValidateAndApply(&f.LoggingConfiguration, nil)
 }

@@ -81,12 +81,14 @@ slow, for tests.`,
 			if err := o.validate(); err != nil {
 				return err
 			}
-			o.logging.Apply(command.ErrOrStderr())
 			if len(o.checkConfig) > 0 {
 				return o.check(command.Context(), command.OutOrStdout())
 			}
 			if o.explainConfig {
 				return o.explain(command.Context(), strings.Join(args, ""), command.OutOrStdout())
+			}
+			if err := o.logging.Apply(); err != nil {
+				return err
 			}
 			return o.run(command.Context())
 		},
@@ -149,8 +151,7 @@ func (o *options) addFlags(command *cobra.Command) {
 		flags.BoolFunc(name, "", func(string) error { return errors.New("there is no such flag: " + instead) })
 		_ = flags.MarkHidden(name)
 	}
-	o.logging.AddFlags(flags)
-	flags.Lookup("v").Usage = "log verbosity: 0 starts and failures, 1 each decision, 2 each cycle, 4 why each job waits, by action"
+	o.logging.AddFlags(flags, "0 starts and failures, 1 each decision, 2 each cycle, 4 why each job waits, by action")
 }
 
 // leastStepLimit is above what a cycle of a large cluster takes on a slow machine. The first lists are no long step: each event

@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/tutti-sched/tutti/internal/agent"
 	"github.com/tutti-sched/tutti/internal/agent/hooks"
@@ -28,7 +27,6 @@ import (
 
 // run wires the agent and runs it until the context ends.
 func (o *options) run(ctx context.Context) error {
-	ctrl.SetLogger(klog.Background())
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		if o.kubeconfig == "" {

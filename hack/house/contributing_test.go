@@ -79,6 +79,9 @@ func rulesTable(t *testing.T) string {
 		if r.others {
 			others = append(others, "objects of other projects")
 		}
+		if r.manager {
+			others = append(others, "controller-runtime")
+		}
 		slices.Sort(now[r.of])
 		b.WriteString("| `" + below(r.of) + "` | " + strings.Join(ours, ", ") + " | " + strings.Join(others, ", ") + " | " + strings.Join(now[r.of], ", ") + " |\n")
 	}

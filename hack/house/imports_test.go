@@ -26,6 +26,8 @@ type rule struct {
 	client bool
 	// others reports whether it may read objects of other projects, which have no type of ours.
 	others bool
+	// manager reports whether it may import controller-runtime, whose manager serves health and metrics of the scheduler.
+	manager bool
 }
 
 // rules are those of the house as it is to be, with packages that are not there yet. What breaks them today is in exceptions.txt.
@@ -75,14 +77,17 @@ var rules = []rule{
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
 	{of: "internal/configuration", ours: []string{"pkg/engine", "pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "internal/kube",
 		"pkg/model", "pkg/argument", "internal/metrics", "apis"}, client: true},
+	{of: "cmd/tutti-scheduler", ours: []string{"*"}, client: true, manager: true},
 	{of: "cmd", ours: []string{"*"}, client: true, others: true},
 	{of: "hack/document", ours: []string{"internal/configuration", "apis/config"}},
 	// What others may write, with what they may use.
 	{of: "examples/podgroups", ours: []string{"apis/client", "apis/scheduling"}, client: true},
-	{of: "examples", ours: []string{"cmd/tutti-scheduler/app", "pkg/framework", "pkg/model", "pkg/argument", "apis/config"}},
+	{of: "examples", ours: []string{"cmd/tutti-scheduler/app", "pkg/framework", "pkg/model", "pkg/argument", "apis/config"}, manager: true},
 	{of: "hack/metricsdoc", ours: []string{"internal/metrics"}},
 	{of: "hack"},
 }
+
+const controllerRuntime = "sigs.k8s.io/controller-runtime"
 
 // exists reports whether there is such a package, or one below it.
 func exists(path string) bool {
@@ -130,6 +135,8 @@ func (r rule) foreign(imported string) string {
 		return "may not import a client"
 	case under(imported, "k8s.io/apimachinery/pkg/apis/meta/v1/unstructured") && !r.others:
 		return "may not read objects of other projects"
+	case under(imported, controllerRuntime) && imported != controllerRuntime+"/pkg/manager/signals" && !r.manager:
+		return "may not import controller-runtime" // decisions/0091
 	}
 	return ""
 }
@@ -245,6 +252,10 @@ func TestImportRules(t *testing.T) {
 		{"test/invariants", module + "pkg/model", true},
 		{"test/invariants", module + "pkg/engine", false},
 		{"test/simulation", module + "test/invariants", true},
+		{"cmd/tutti-scheduler/app", controllerRuntime + "/pkg/manager", true},
+		{"cmd/tutti-agent", controllerRuntime + "/pkg/manager/signals", true},
+		{"cmd/tutti-agent", controllerRuntime, false},
+		{"internal/configuration", controllerRuntime + "/pkg/client", false},
 		{"pkg/unheard/of", module + "pkg/model", false},
 	} {
 		if why := broken(c.importer, c.imported); (why == "") != c.allowed {

@@ -1,241 +1,183 @@
-// Package image makes container images of this repository's programs without a container engine and without a base image:
-// one static program each, on nothing. The result is one file that skopeo, podman, docker, containerd and kind read.
+// Package image makes container images of this repository's programs without a container engine and without a base image: one
+// static program each, the licences of what is linked into it, and nothing more. They are kept in an OCI image layout, which
+// skopeo, podman, docker, containerd and kind read as one file.
 //
 // It pushes nothing and pulls nothing, and knows nothing of clusters.
 package image
 
 import (
-	"archive/tar"
 	"bytes"
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/validate"
+
+	"github.com/tutti-sched/tutti/lab/archive"
+	"github.com/tutti-sched/tutti/lab/program"
 )
 
-// Spec says what is in an image.
-type Spec struct {
-	// Program is the name of the one program in it, which is also the entry point.
-	Program string
-	// User is who runs it, as UID:GID.
-	User string
-	// Reference is the image's name with its tag, such as tutti-scheduler:0.1.0.
-	Reference string
-	// Architecture is Go's word for it, such as amd64.
-	Architecture string
-	// Labels are the image's, such as org.opencontainers.image.version; nil means none.
-	Labels map[string]string
+// Licences is the folder of an image with the licences of the modules that are linked into its program.
+const Licences = "licenses"
+
+// Users returns who runs the program of each image, as UID:GID. The agent runs as root, since the socket of the container runtime
+// is root's alone.
+func Users() map[string]string {
+	return map[string]string{program.Scheduler: "65532:65532", program.Agent: "0:0"}
 }
 
-// Specs are the images of this repository, in one version for one architecture. The agent runs as root, since the socket of the
-// container runtime is root's alone.
-func Specs(version, architecture string) []Spec {
+// Source says what an image is made from.
+type Source struct {
+	// Version is such as 0.1.0. Commit is that of the repository; empty where it is not known.
+	Version, Commit string
+	// At is the time of the image and of every file in it. It is not the time of the build: the same source is the same image.
+	At time.Time
+}
+
+// Labels returns what describes an image, or another artefact, in the words of OCI.
+func (s Source) Labels(title string) map[string]string {
 	labels := map[string]string{
-		"org.opencontainers.image.version":  version,
-		"org.opencontainers.image.source":   "https://github.com/tutti-sched/tutti",
+		"org.opencontainers.image.title":    title,
+		"org.opencontainers.image.version":  s.Version,
 		"org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.source":   "https://github.com/tutti-sched/tutti",
 	}
-	return []Spec{
-		{Program: "tutti-scheduler", User: "65532:65532", Reference: "tutti-scheduler:" + version, Architecture: architecture, Labels: labels},
-		{Program: "tutti-agent", User: "0:0", Reference: "tutti-agent:" + version, Architecture: architecture, Labels: labels},
+	if s.Commit != "" {
+		labels["org.opencontainers.image.revision"] = s.Commit
 	}
+	return labels
 }
 
-// born is when every image and every file in it was made: always the same, so that the same program is the same image, byte for
-// byte.
-func born() time.Time { return time.Unix(0, 0).UTC() }
-
-// Write writes the archive of an image with this program in it, for each spec, which differ in their architecture alone. The
-// archive is an OCI image layout, with the one more file that older dockers look for if there is one architecture; they know no
-// more. The same arguments write the same bytes.
-func Write(archive io.Writer, specs []Spec, programs [][]byte) error {
-	spec, made := specs[0], make([]v1.Image, len(specs))
-	for i := range specs {
-		var err error
-		if made[i], err = build(specs[i], programs[i]); err != nil {
-			return fmt.Errorf("image %s: %w", spec.Reference, err)
+// New returns the image of a program for Linux on one architecture.
+func New(of Source, name, architecture string, text []byte, linked []program.Module) (v1.Image, error) {
+	if err := program.IsStatic(text); err != nil {
+		return nil, fmt.Errorf("image of %s: %w", name, err)
+	}
+	files := []archive.File{{Name: name, Mode: 0o555, Text: text}}
+	for _, module := range linked {
+		for _, file := range module.Licences {
+			file.Name = Licences + "/" + module.Path + "/" + file.Name
+			files = append(files, file)
 		}
 	}
-	dir, err := os.MkdirTemp("", "tutti-image-")
+	var plain bytes.Buffer
+	if err := archive.Tar(&plain, of.At, files); err != nil {
+		return nil, fmt.Errorf("image of %s: %w", name, err)
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(plain.Bytes())), nil },
+		tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching)
 	if err != nil {
-		return fmt.Errorf("folder of the image: %w", err)
+		return nil, fmt.Errorf("image of %s: %w", name, err)
 	}
-	defer os.RemoveAll(dir)
-	if err := writeLayout(dir, specs, made); err != nil {
-		return fmt.Errorf("image %s: %w", spec.Reference, err)
-	}
-	if err := pack(archive, dir); err != nil {
-		return fmt.Errorf("archive of image %s: %w", spec.Reference, err)
-	}
-	return nil
-}
-
-// build makes the image in memory.
-func build(spec Spec, program []byte) (v1.Image, error) {
-	files, err := oneFile(spec.Program, program)
+	made, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
+		mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: of.At}, CreatedBy: "make image", Comment: name}})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("image of %s: %w", name, err)
 	}
-	layer, err := tarball.LayerFromOpener(
-		func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(files)), nil },
-		tarball.WithMediaType(types.OCILayer), tarball.WithCompressedCaching,
-	)
+	config, err := made.ConfigFile()
 	if err != nil {
-		return nil, fmt.Errorf("layer: %w", err)
-	}
-	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	filled, err := mutate.Append(base, mutate.Addendum{
-		Layer: layer, History: v1.History{Created: v1.Time{Time: born()}, CreatedBy: "make image", Comment: spec.Program},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("layer: %w", err)
-	}
-	config, err := filled.ConfigFile()
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("image of %s: %w", name, err)
 	}
 	config = config.DeepCopy()
-	config.Architecture, config.OS, config.Created = spec.Architecture, "linux", v1.Time{Time: born()}
-	config.Config = v1.Config{User: spec.User, Entrypoint: []string{"/" + spec.Program}, WorkingDir: "/", Labels: spec.Labels}
-	made, err := mutate.ConfigFile(filled, config)
+	config.Architecture, config.OS, config.Created = architecture, "linux", v1.Time{Time: of.At}
+	config.Config = v1.Config{User: Users()[name], Entrypoint: []string{"/" + name}, WorkingDir: "/", Labels: of.Labels(name)}
+	return mutate.ConfigFile(made, config)
+}
+
+// Index returns one name for images of the same program that differ in their architecture.
+func Index(of Source, name string, images []v1.Image) (v1.ImageIndex, error) {
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	for _, made := range images {
+		config, err := made.ConfigFile()
+		if err != nil {
+			return nil, fmt.Errorf("image of %s: %w", name, err)
+		}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: made, Descriptor: v1.Descriptor{Platform: config.Platform()}})
+	}
+	return mutate.Annotations(index, of.Labels(name)).(v1.ImageIndex), nil
+}
+
+// Archive writes one file with the images, which have a name such as localhost/tutti-scheduler:0.1.0. Several are an index. A
+// single one has also the file by which an older docker finds it. What was written is read again: each blob must be what its digest
+// says.
+func Archive(to io.Writer, of Source, reference string, images []v1.Image) error {
+	dir, err := os.MkdirTemp("", "tutti-image-")
 	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
+		return fmt.Errorf("folder of image %s: %w", reference, err)
 	}
-	return made, nil
+	defer os.RemoveAll(dir)
+	if err := write(dir, of, reference, images); err != nil {
+		return fmt.Errorf("image %s: %w", reference, err)
+	}
+	files, err := archive.Folder(dir)
+	if err != nil {
+		return fmt.Errorf("image %s: %w", reference, err)
+	}
+	return archive.Tar(to, of.At, files)
 }
 
-// oneFile is a tar with the program and nothing else.
-func oneFile(name string, program []byte) ([]byte, error) {
-	var text bytes.Buffer
-	w := tar.NewWriter(&text)
-	header := &tar.Header{Name: name, Mode: 0o555, Size: int64(len(program)), ModTime: born(), Format: tar.FormatPAX}
-	if err := w.WriteHeader(header); err != nil {
-		return nil, fmt.Errorf("file %s: %w", name, err)
+func write(dir string, of Source, reference string, images []v1.Image) error {
+	tag, err := name.NewTag(reference)
+	if err != nil {
+		return err
 	}
-	_, err := w.Write(program)
-	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, fmt.Errorf("file %s: %w", name, err)
-	}
-	return text.Bytes(), nil
-}
-
-// writeLayout writes the images into a folder, as OCI lays them out: several as an index, which has the name.
-func writeLayout(dir string, specs []Spec, made []v1.Image) error {
-	spec := specs[0]
 	path, err := layout.Write(dir, empty.Index)
 	if err != nil {
-		return fmt.Errorf("layout: %w", err)
+		return err
 	}
-	// Containerd takes the first for the image's name, others the tag from the second.
-	tag := spec.Reference[strings.LastIndexAny(spec.Reference, "/:")+1:]
-	names := map[string]string{"io.containerd.image.name": fullName(spec.Reference), "org.opencontainers.image.ref.name": tag}
-	if len(made) == 1 {
-		if err := path.AppendImage(made[0], layout.WithAnnotations(names), layout.WithPlatform(platform(spec))); err != nil {
-			return fmt.Errorf("layout: %w", err)
+	// Containerd takes the first for the image's name, and other programs take the tag from the second.
+	full := strings.Replace(tag.Name(), name.DefaultRegistry+"/", "docker.io/", 1)
+	names := layout.WithAnnotations(map[string]string{"io.containerd.image.name": full, "org.opencontainers.image.ref.name": tag.TagStr()})
+	if len(images) == 1 {
+		config, err := images[0].ConfigFile()
+		if err != nil {
+			return err
 		}
-		return writeDockerManifest(dir, spec, made[0])
+		if err := path.AppendImage(images[0], names, layout.WithPlatform(*config.Platform())); err != nil {
+			return err
+		}
+		if err := writeDocker(dir, reference, images[0]); err != nil {
+			return err
+		}
+	} else {
+		index, err := Index(of, tag.RepositoryStr(), images)
+		if err != nil {
+			return err
+		}
+		if err := path.AppendIndex(index, names); err != nil {
+			return err
+		}
 	}
-	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
-	for i := range made {
-		on := platform(specs[i])
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: made[i], Descriptor: v1.Descriptor{Platform: &on}})
+	written, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
+		return err
 	}
-	if err := path.AppendIndex(index, layout.WithAnnotations(names)); err != nil {
-		return fmt.Errorf("layout: %w", err)
-	}
-	return nil
+	return validate.Index(written)
 }
 
-func platform(spec Spec) v1.Platform {
-	return v1.Platform{OS: "linux", Architecture: spec.Architecture}
-}
-
-// fullName adds what a name without a registry means to container engines.
-func fullName(reference string) string {
-	first, _, more := strings.Cut(reference, "/")
-	switch {
-	case !more:
-		return "docker.io/library/" + reference
-	case !strings.ContainsAny(first, ".:") && first != "localhost":
-		return "docker.io/" + reference
-	}
-	return reference
-}
-
-// dockerManifest is an entry of the file manifest.json.
-type dockerManifest struct {
-	Config   string
-	RepoTags []string
-	Layers   []string
-}
-
-// writeDockerManifest writes the file by which docker finds an image in an archive when it does not read OCI layouts.
-func writeDockerManifest(dir string, spec Spec, made v1.Image) error {
+// writeDocker writes the file manifest.json.
+func writeDocker(dir, reference string, made v1.Image) error {
 	manifest, err := made.Manifest()
 	if err != nil {
-		return fmt.Errorf("manifest: %w", err)
+		return err
 	}
-	entry := dockerManifest{Config: blob(manifest.Config.Digest), RepoTags: []string{spec.Reference}}
-	for _, layer := range manifest.Layers {
-		entry.Layers = append(entry.Layers, blob(layer.Digest))
-	}
-	text, err := json.Marshal([]dockerManifest{entry})
+	blob := func(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
+	text, err := json.Marshal([]tarball.Descriptor{{
+		Config: blob(manifest.Config.Digest), RepoTags: []string{reference}, Layers: []string{blob(manifest.Layers[0].Digest)},
+	}})
 	if err != nil {
-		return fmt.Errorf("manifest.json: %w", err)
+		return err
 	}
 	return os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o644)
-}
-
-// blob is where a layout keeps what has this digest.
-func blob(digest v1.Hash) string { return "blobs/" + digest.Algorithm + "/" + digest.Hex }
-
-// pack writes the files below a folder as a tar, sorted, with nothing of this machine in it.
-func pack(archive io.Writer, dir string) error {
-	var files []string
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	// oci-layout and index.json first: a program that reads a stream then knows immediately what it is.
-	slices.SortFunc(files, func(a, b string) int {
-		return cmp.Or(cmp.Compare(strings.Count(a, "/"), strings.Count(b, "/")), -cmp.Compare(filepath.Base(a), filepath.Base(b)))
-	})
-	w := tar.NewWriter(archive)
-	for _, path := range files {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		if err != nil {
-			return err
-		}
-		header := &tar.Header{Name: filepath.ToSlash(name), Mode: 0o644, Size: int64(len(text)), ModTime: born(), Format: tar.FormatPAX}
-		if err := w.WriteHeader(header); err != nil {
-			return err
-		}
-		if _, err := w.Write(text); err != nil {
-			return err
-		}
-	}
-	return w.Close()
 }

@@ -5,36 +5,70 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"github.com/tutti-sched/tutti/lab/archive"
+	"github.com/tutti-sched/tutti/lab/program"
 )
 
-// hello is a program that explains itself.
-const hello = `package main
+var (
+	of     = Source{Version: "0.1.0", Commit: "0123456789", At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	linked = []program.Module{{Path: "k8s.io/api", Licences: []archive.File{{Name: "LICENSE", Mode: 0o444, Text: []byte("Apache")}}}}
+)
 
-import ("fmt"; "os")
+// TestImage: an image holds one program and the licences of its modules, all of the commit's time. It runs the program as its user.
+func TestImage(t *testing.T) {
+	text := compiled(t, "amd64")
+	for name, user := range map[string]string{program.Scheduler: "65532:65532", program.Agent: "0:0"} {
+		holds(t, made(t, name, "amd64", text), name, user, "amd64", text)
+	}
+	if _, err := New(of, program.Scheduler, "amd64", []byte("#!/bin/sh\n"), nil); err == nil || !strings.Contains(err.Error(), "no program of Linux") {
+		t.Errorf("a script as the program: %v", err)
+	}
+}
 
-func main() { fmt.Println("Usage: tutti-scheduler", len(os.Args)) }
-`
-
-// TestWriteAndCheck: what is written passes the check, and is the same bytes each time.
-func TestWriteAndCheck(t *testing.T) {
-	program := compiled(t, "CGO_ENABLED=0")
-	for _, spec := range Specs("0.1.0", runtime.GOARCH) {
-		if spec.Program != "tutti-scheduler" {
-			continue
+// TestArchive: the same image is the same file each time, docker and readers of OCI layouts find it there, and it has its name.
+func TestArchive(t *testing.T) {
+	text := compiled(t, "amd64")
+	one := made(t, program.Scheduler, "amd64", text)
+	for reference, full := range map[string]string{
+		"tutti-scheduler:0.1.0":             "docker.io/library/tutti-scheduler:0.1.0",
+		"batch/tutti-scheduler:1":           "docker.io/batch/tutti-scheduler:1",
+		"localhost/tutti-scheduler:1":       "localhost/tutti-scheduler:1",
+		"registry.invalid:5000/b/scheduler": "registry.invalid:5000/b/scheduler:latest",
+	} {
+		file, dir := written(t, reference, one)
+		loaded, err := tarball.ImageFromPath(file, nil)
+		if err != nil {
+			t.Fatal(err)
 		}
-		archive := written(t, spec, program)
-		if err := Check(t.Context(), bytes.NewReader(archive), []Spec{spec}); err != nil {
-			t.Error(err)
+		holds(t, loaded, program.Scheduler, "65532:65532", "amd64", text)
+		index, err := layout.ImageIndexFromPath(dir)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !bytes.Equal(archive, written(t, spec, program)) {
+		manifest, err := index.IndexManifest()
+		if err != nil || len(manifest.Manifests) != 1 {
+			t.Fatalf("%d manifests, %v", len(manifest.Manifests), err)
+		}
+		if got := manifest.Manifests[0].Annotations["io.containerd.image.name"]; got != full {
+			t.Errorf("%s: containerd calls it %s, want %s", reference, got, full)
+		}
+		again, _ := written(t, reference, made(t, program.Scheduler, "amd64", text))
+		if !bytes.Equal(read(t, file), read(t, again)) {
 			t.Error("the same program is another archive the second time")
 		}
 	}
@@ -42,96 +76,53 @@ func TestWriteAndCheck(t *testing.T) {
 
 // TestSeveralArchitectures are one archive, with one name and an index, in which each has its own program.
 func TestSeveralArchitectures(t *testing.T) {
-	specs := []Spec{Specs("0.1.0", "amd64")[0], Specs("0.1.0", "arm64")[0]}
-	programs := [][]byte{compiled(t, "CGO_ENABLED=0", "GOARCH=amd64"), compiled(t, "CGO_ENABLED=0", "GOARCH=arm64")}
-	var archive, single bytes.Buffer
-	if err := errors.Join(Write(&archive, specs, programs), Write(&single, specs[:1], programs)); err != nil {
+	texts := map[string][]byte{"amd64": compiled(t, "amd64"), "arm64": compiled(t, "arm64")}
+	_, dir := written(t, "localhost/tutti-scheduler:0.1.0",
+		made(t, program.Scheduler, "amd64", texts["amd64"]), made(t, program.Scheduler, "arm64", texts["arm64"]))
+	top, err := layout.ImageIndexFromPath(dir)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Check(t.Context(), bytes.NewReader(archive.Bytes()), specs); err != nil {
-		t.Error(err)
+	manifest, err := top.IndexManifest()
+	if err != nil || len(manifest.Manifests) != 1 {
+		t.Fatalf("%d manifests, %v", len(manifest.Manifests), err)
 	}
-	read, err := read(bytes.NewReader(archive.Bytes()), specs)
-	if err != nil || len(read) != 2 || !bytes.Equal(read[0], programs[0]) || !bytes.Equal(read[1], programs[1]) {
-		t.Errorf("the programs in it are not those that were written: %v", err)
-	}
-	for want, wrong := range map[string][]Spec{
-		"it is for linux/amd64, want linux/arm64": {specs[1], specs[0]},
-		"it is for 2 architectures, want 3":       append(specs[:2:2], specs[0]),
-		"it is for /, want linux/amd64":           specs[:1],
-	} {
-		if err := Check(t.Context(), bytes.NewReader(archive.Bytes()), wrong); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v\nwant %q in it", err, want)
-		}
-	}
-	if err := Check(t.Context(), bytes.NewReader(single.Bytes()), specs); err == nil {
-		t.Error("one architecture passes for two")
-	}
-}
-
-// TestCheckFindsWhatIsWrong plants what may go wrong, one after another.
-func TestCheckFindsWhatIsWrong(t *testing.T) {
-	spec := Specs("0.1.0", runtime.GOARCH)[0]
-	program := compiled(t, "CGO_ENABLED=0")
-	good := written(t, spec, program)
-	changed := func(from, to string) []byte {
-		if !bytes.Contains(good, []byte(from)) {
-			t.Fatalf("no %q in the archive", from)
-		}
-		return bytes.Replace(good, []byte(from), []byte(to), 1)
-	}
-	root, agent, other := spec, spec, spec
-	root.User, agent.Program, other.Architecture = "0:0", "tutti-agent", "s390x"
-	for _, c := range []struct {
-		name    string
-		archive []byte
-		want    string
-	}{
-		{"another user", written(t, root, program), `it runs as "0:0"`},
-		{"another program", written(t, agent, program), "want tutti-scheduler alone"},
-		{"another architecture", written(t, other, program), "it is for linux/s390x"},
-		{"a blob that was changed", changed("65532:65532", "65532:65533"), "is not what its name says"},
-		{"a header that was changed", changed("index.json", "index.jsox"), "invalid tar header"},
-		{"a time of this machine", touched(t, good), "is of 2026-01-01"},
-		{"no program at all", written(t, spec, []byte("#!/bin/sh\necho tutti-scheduler")), "no program of Linux"},
-		{"half of it", good[:len(good)/2], "EOF"},
-	} {
-		err := Check(t.Context(), bytes.NewReader(c.archive), []Spec{spec})
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v\nwant %q in it", c.name, err, c.want)
-		}
-	}
-}
-
-func TestFullName(t *testing.T) {
-	for reference, want := range map[string]string{
-		"tutti-scheduler:0.1.0":              "docker.io/library/tutti-scheduler:0.1.0",
-		"batch/tutti-scheduler:1":            "docker.io/batch/tutti-scheduler:1",
-		"localhost/tutti-scheduler:1":        "localhost/tutti-scheduler:1",
-		"registry.example.com:5000/tutti:1":  "registry.example.com:5000/tutti:1",
-		"registry.example.com/batch/tutti:1": "registry.example.com/batch/tutti:1",
-	} {
-		if got := fullName(reference); got != want {
-			t.Errorf("%s: got %s, want %s", reference, got, want)
-		}
-	}
-}
-
-func written(t *testing.T, spec Spec, program []byte) []byte {
-	t.Helper()
-	var archive bytes.Buffer
-	if err := Write(&archive, []Spec{spec}, [][]byte{program}); err != nil {
+	index, err := top.ImageIndex(manifest.Manifests[0].Digest)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return archive.Bytes()
+	if manifest, err = index.IndexManifest(); err != nil || len(manifest.Manifests) != 2 {
+		t.Fatalf("%d architectures, %v", len(manifest.Manifests), err)
+	}
+	for _, at := range manifest.Manifests {
+		inside, err := index.Image(at.Digest)
+		if err != nil {
+			t.Fatal(err)
+		}
+		holds(t, inside, program.Scheduler, "65532:65532", at.Platform.Architecture, texts[at.Platform.Architecture])
+	}
 }
 
-// touched is an archive whose files are of another time.
-func touched(t *testing.T, archive []byte) []byte {
+// holds fails where an image is not what it must be.
+func holds(t *testing.T, image v1.Image, name, user, architecture string, text []byte) {
 	t.Helper()
-	var other bytes.Buffer
-	w := tar.NewWriter(&other)
-	for r := tar.NewReader(bytes.NewReader(archive)); ; {
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := fmt.Sprint(config.OS, config.Architecture, config.Config.User, config.Config.Entrypoint, config.Config.Cmd, config.Config.Env, config.Created.Time)
+	if want := fmt.Sprint("linux", architecture, user, []string{"/" + name}, []string{}, []string{}, of.At); got != want {
+		t.Errorf("its configuration is %s, want %s", got, want)
+	}
+	for label, want := range map[string]string{"version": "0.1.0", "revision": "0123456789", "licenses": "Apache-2.0", "title": name} {
+		if got := config.Config.Labels["org.opencontainers.image."+label]; got != want {
+			t.Errorf("label %s is %q, want %q", label, got, want)
+		}
+	}
+	files := mutate.Extract(image)
+	defer files.Close()
+	var names []string
+	for r := tar.NewReader(files); ; {
 		header, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			break
@@ -139,36 +130,67 @@ func touched(t *testing.T, archive []byte) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		header.ModTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		if err := w.WriteHeader(header); err != nil {
-			t.Fatal(err)
+		names = append(names, fmt.Sprintf("%s %o %d:%d", header.Name, header.Mode, header.Uid, header.Gid))
+		if !header.ModTime.Equal(of.At) {
+			t.Errorf("%s is of %s, want %s", header.Name, header.ModTime, of.At)
 		}
-		if _, err := io.Copy(w, r); err != nil {
-			t.Fatal(err)
+		if inside, err := io.ReadAll(r); header.Name == name && (err != nil || !bytes.Equal(inside, text)) {
+			t.Errorf("the program is not the one that was compiled: %v", err)
 		}
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
+	if want := []string{name + " 555 0:0", "licenses/k8s.io/api/LICENSE 444 0:0"}; !slices.Equal(names, want) {
+		t.Errorf("it holds %q, want %q", names, want)
 	}
-	return other.Bytes()
 }
 
-// compiled is a small program.
-func compiled(t *testing.T, env ...string) []byte {
+func made(t *testing.T, name, architecture string, text []byte) v1.Image {
 	t.Helper()
-	dir := t.TempDir()
-	source, path := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
-	if err := os.WriteFile(source, []byte(hello), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "go", "build", "-trimpath", "-o", path, source)
-	cmd.Env = append(os.Environ(), env...)
-	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, text)
-	}
-	program, err := os.ReadFile(path)
+	image, err := New(of, name, architecture, text, linked)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return program
+	return image
+}
+
+// written returns an archive, and the folder of the layout in it.
+func written(t *testing.T, reference string, images ...v1.Image) (file, dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	file = filepath.Join(t.TempDir(), "image.tar")
+	var text bytes.Buffer
+	if err := Archive(&text, of, reference, images); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", file, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return file, dir
+}
+
+func read(t *testing.T, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// compiled is a small program.
+func compiled(t *testing.T, architecture string) []byte {
+	t.Helper()
+	dir := t.TempDir()
+	source, path := filepath.Join(dir, "main.go"), filepath.Join(dir, "program")
+	if err := os.WriteFile(source, []byte("package main\n\nfunc main() {}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "go", "build", "-trimpath", "-o", path, source)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+architecture)
+	if text, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return read(t, path)
 }

@@ -7,22 +7,28 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/image"
+	"github.com/tutti-sched/tutti/lab/program"
 )
 
 // imageCommand builds the container images.
 func imageCommand() *cobra.Command {
 	var (
-		version, out  string
+		version       string
 		architectures []string
 		references    map[string]string
 	)
@@ -30,17 +36,20 @@ func imageCommand() *cobra.Command {
 		Use:   "image",
 		Short: "Build the container images as files, without a container engine",
 		Long: `Build the container images as files that docker, podman, skopeo, containerd and kind load. Nothing is pulled: an image is
-one static program on an empty base. The same source makes the same bytes. What was written is read again and checked.`,
+one static program on an empty base, with the licences of what is linked in. The same commit makes the same bytes. What was written
+is read again and checked.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			for i := range image.Specs(version, "") {
-				var specs []image.Spec
-				for _, architecture := range architectures {
-					spec := image.Specs(version, architecture)[i]
-					spec.Reference = cmp.Or(references[spec.Program], spec.Reference)
-					specs = append(specs, spec)
-				}
-				if err := makeImage(cmd.Context(), cmd.OutOrStdout(), specs, out); err != nil {
+			root, err := binaries.Root()
+			if err != nil {
+				return err
+			}
+			of, err := source(cmd.Context(), root, version)
+			if err != nil {
+				return err
+			}
+			for _, name := range slices.Backward(slices.Sorted(maps.Keys(image.Users()))) { // the scheduler first
+				if err := makeImage(cmd.Context(), cmd.OutOrStdout(), root, of, name, cmp.Or(references[name], name+":"+version), architectures); err != nil {
 					return err
 				}
 			}
@@ -50,64 +59,71 @@ one static program on an empty base. The same source makes the same bytes. What 
 	flags := cmd.Flags()
 	flags.StringVar(&version, "version", "", "the version, which is also the tag")
 	flags.StringSliceVar(&architectures, "arch", []string{runtime.GOARCH}, "the architectures, in Go's words; several make one file with an index")
-	flags.StringVar(&out, "out", "", "the folder that the files go to; without it, build/images of the repository")
 	flags.StringToStringVar(&references, "name", nil, "another name and tag for the image of a program, such as tutti-agent=host/agent:1")
 	cobra.CheckErr(cmd.MarkFlagRequired("version"))
 	return cmd
 }
 
-// makeImage compiles a program for each spec, writes its image and checks what was written.
-func makeImage(ctx context.Context, progress io.Writer, specs []image.Spec, out string) error {
-	root, err := binaries.Root()
-	if err != nil {
-		return err
-	}
-	if out == "" {
-		out = filepath.Join(root, "build", "images")
-	}
-	if err := os.MkdirAll(out, 0o755); err != nil {
-		return fmt.Errorf("folder of images: %w", err)
-	}
-	spec := specs[0]
-	name, programs := spec.Program, make([][]byte, len(specs))
-	for i := range specs {
-		if programs[i], err = compile(ctx, root, specs[i]); err != nil {
+// makeImage writes the archive of one image into build/images.
+func makeImage(ctx context.Context, progress io.Writer, root string, of image.Source, name, reference string, architectures []string) error {
+	var images []v1.Image
+	for _, architecture := range architectures {
+		made, err := buildImage(ctx, root, of, name, architecture)
+		if err != nil {
 			return err
 		}
-		name += "-" + specs[i].Architecture
+		images = append(images, made)
 	}
-	var archive bytes.Buffer
-	if err := image.Write(&archive, specs, programs); err != nil {
+	var text bytes.Buffer
+	if err := image.Archive(&text, of, reference, images); err != nil {
 		return err
 	}
-	if err := image.Check(ctx, bytes.NewReader(archive.Bytes()), specs); err != nil {
-		return err
+	path := filepath.Join("build", "images", name+"-"+strings.Join(architectures, "-")+".tar")
+	if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
+		return fmt.Errorf("folder of images: %w", err)
 	}
-	path := filepath.Join(out, name+".tar")
-	if err := os.WriteFile(path, archive.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("archive of image %s: %w", spec.Reference, err)
+	if err := os.WriteFile(filepath.Join(root, path), text.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("archive of image %s: %w", reference, err)
 	}
-	shown := path
-	if inside, err := filepath.Rel(root, path); err == nil && !strings.HasPrefix(inside, "..") {
-		shown = inside
-	}
-	fmt.Fprintf(progress, "%s  %s  %d MB  sha256:%x\n", shown, spec.Reference, archive.Len()>>20, sha256.Sum256(archive.Bytes()))
+	fmt.Fprintf(progress, "%s  %s  %d MB  sha256:%x\n", path, reference, text.Len()>>20, sha256.Sum256(text.Bytes()))
 	return nil
 }
 
-// compile returns the program as it belongs into an image: static, and without this machine's paths.
-func compile(ctx context.Context, root string, spec image.Spec) ([]byte, error) {
-	dir, err := os.MkdirTemp("", "tutti-image-")
+// buildImage compiles a program and returns its image.
+func buildImage(ctx context.Context, root string, of image.Source, name, architecture string) (v1.Image, error) {
+	on := program.Target{OS: "linux", Arch: architecture}
+	text, err := program.Compile(ctx, root, name, on)
 	if err != nil {
-		return nil, fmt.Errorf("folder of programs: %w", err)
+		return nil, err
 	}
-	defer os.RemoveAll(dir)
-	path := filepath.Join(dir, spec.Program)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", path, "./cmd/"+spec.Program)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+spec.Architecture, "GOFLAGS=", "GOWORK=off")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("compile %s for %s: %w:\n%s", spec.Program, spec.Architecture, err, text)
+	linked, err := program.Linked(ctx, root, name, on)
+	if err != nil {
+		return nil, err
 	}
-	return os.ReadFile(path)
+	return image.New(of, name, architecture, text, linked)
+}
+
+// source returns the commit of the repository with its time, with a + behind it where files differ from it. SOURCE_DATE_EPOCH, in
+// seconds, is another time. What is no repository of git has no commit, and the time 0.
+func source(ctx context.Context, root, version string) (image.Source, error) {
+	of := image.Source{Version: version, At: time.Unix(0, 0).UTC()}
+	git := func(args ...string) string {
+		out, _ := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
+		return strings.TrimSpace(string(out))
+	}
+	epoch := os.Getenv("SOURCE_DATE_EPOCH")
+	if commit, at, found := strings.Cut(git("log", "-1", "--format=%H %ct"), " "); found {
+		of.Commit, epoch = commit, cmp.Or(epoch, at)
+		if git("status", "--porcelain") != "" {
+			of.Commit += "+"
+		}
+	}
+	if epoch != "" {
+		seconds, err := strconv.ParseInt(epoch, 10, 64)
+		if err != nil {
+			return of, fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds", epoch)
+		}
+		of.At = time.Unix(seconds, 0).UTC()
+	}
+	return of, nil
 }

@@ -7,13 +7,13 @@ package image
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -28,49 +28,33 @@ import (
 	"github.com/tutti-sched/tutti/lab/program"
 )
 
-// Licences is the folder of an image with the licences of the modules that are linked into its program.
-const Licences = "licenses"
-
 // Users returns who runs the program of each image, as UID:GID. The agent runs as root, since the socket of the container runtime
 // is root's alone.
 func Users() map[string]string {
 	return map[string]string{program.Scheduler: "65532:65532", program.Agent: "0:0"}
 }
 
-// Source says what an image is made from.
-type Source struct {
-	// Version is such as 0.1.0. Commit is that of the repository; empty where it is not known.
-	Version, Commit string
-	// At is the time of the image and of every file in it. It is not the time of the build: the same source is the same image.
-	At time.Time
+// Build compiles a program of the repository at root, and returns its image for Linux on one architecture.
+func Build(ctx context.Context, root string, of Source, name, architecture string) (v1.Image, error) {
+	on := program.Target{OS: "linux", Arch: architecture}
+	text, err := program.Compile(ctx, root, name, on)
+	if err != nil {
+		return nil, err
+	}
+	linked, err := program.Linked(ctx, root, name, on)
+	if err != nil {
+		return nil, err
+	}
+	return New(of, name, architecture, text, linked)
 }
 
-// Labels returns what describes an image, or another artefact, in the words of OCI.
-func (s Source) Labels(title string) map[string]string {
-	labels := map[string]string{
-		"org.opencontainers.image.title":    title,
-		"org.opencontainers.image.version":  s.Version,
-		"org.opencontainers.image.licenses": "Apache-2.0",
-		"org.opencontainers.image.source":   "https://github.com/tutti-sched/tutti",
-	}
-	if s.Commit != "" {
-		labels["org.opencontainers.image.revision"] = s.Commit
-	}
-	return labels
-}
-
-// New returns the image of a program for Linux on one architecture.
+// New returns the image of a program whose text, and whose linked modules, are at hand.
 func New(of Source, name, architecture string, text []byte, linked []program.Module) (v1.Image, error) {
 	if err := program.IsStatic(text); err != nil {
 		return nil, fmt.Errorf("image of %s: %w", name, err)
 	}
 	files := []archive.File{{Name: name, Mode: 0o555, Text: text}}
-	for _, module := range linked {
-		for _, file := range module.Licences {
-			file.Name = Licences + "/" + module.Path + "/" + file.Name
-			files = append(files, file)
-		}
-	}
+	files = append(files, program.Licences(linked)...)
 	var plain bytes.Buffer
 	if err := archive.Tar(&plain, of.At, files); err != nil {
 		return nil, fmt.Errorf("image of %s: %w", name, err)

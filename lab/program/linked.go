@@ -119,3 +119,14 @@ func (m Module) IDs() (ids []string) {
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
+
+// Licences returns the licences of the modules, as files of a folder named licenses.
+func Licences(linked []Module) (files []archive.File) {
+	for _, module := range linked {
+		for _, file := range module.Licences {
+			file.Name = "licenses/" + module.Path + "/" + file.Name
+			files = append(files, file)
+		}
+	}
+	return files
+}

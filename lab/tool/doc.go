@@ -3,7 +3,7 @@
 //
 // The files, in reading order:
 //
-//	main.go, up.go, demo.go, image.go                             a cluster, the demo, the image
+//	main.go, up.go, demo.go, image.go, release.go                 a cluster, the demo, the images, a release
 //	bench.go, benchmeasure.go, benchall.go                        benchmarks in common
 //	benchprocess.go, benchspeed.go, benchstart.go, benchrest.go   one of each kind
 //	audit.go, openb.go                                            the API server's log; a trace of a real cluster

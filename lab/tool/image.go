@@ -9,20 +9,16 @@ import (
 	"io"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/spf13/cobra"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/image"
-	"github.com/tutti-sched/tutti/lab/program"
 )
 
 // imageCommand builds the container images.
@@ -44,7 +40,7 @@ is read again and checked.`,
 			if err != nil {
 				return err
 			}
-			of, err := source(cmd.Context(), root, version)
+			of, err := image.SourceOf(cmd.Context(), root, version)
 			if err != nil {
 				return err
 			}
@@ -68,7 +64,7 @@ is read again and checked.`,
 func makeImage(ctx context.Context, progress io.Writer, root string, of image.Source, name, reference string, architectures []string) error {
 	var images []v1.Image
 	for _, architecture := range architectures {
-		made, err := buildImage(ctx, root, of, name, architecture)
+		made, err := image.Build(ctx, root, of, name, architecture)
 		if err != nil {
 			return err
 		}
@@ -87,43 +83,4 @@ func makeImage(ctx context.Context, progress io.Writer, root string, of image.So
 	}
 	fmt.Fprintf(progress, "%s  %s  %d MB  sha256:%x\n", path, reference, text.Len()>>20, sha256.Sum256(text.Bytes()))
 	return nil
-}
-
-// buildImage compiles a program and returns its image.
-func buildImage(ctx context.Context, root string, of image.Source, name, architecture string) (v1.Image, error) {
-	on := program.Target{OS: "linux", Arch: architecture}
-	text, err := program.Compile(ctx, root, name, on)
-	if err != nil {
-		return nil, err
-	}
-	linked, err := program.Linked(ctx, root, name, on)
-	if err != nil {
-		return nil, err
-	}
-	return image.New(of, name, architecture, text, linked)
-}
-
-// source returns the commit of the repository with its time, with a + behind it where files differ from it. SOURCE_DATE_EPOCH, in
-// seconds, is another time. What is no repository of git has no commit, and the time 0.
-func source(ctx context.Context, root, version string) (image.Source, error) {
-	of := image.Source{Version: version, At: time.Unix(0, 0).UTC()}
-	git := func(args ...string) string {
-		out, _ := exec.CommandContext(ctx, "git", append([]string{"-C", root}, args...)...).Output()
-		return strings.TrimSpace(string(out))
-	}
-	epoch := os.Getenv("SOURCE_DATE_EPOCH")
-	if commit, at, found := strings.Cut(git("log", "-1", "--format=%H %ct"), " "); found {
-		of.Commit, epoch = commit, cmp.Or(epoch, at)
-		if git("status", "--porcelain") != "" {
-			of.Commit += "+"
-		}
-	}
-	if epoch != "" {
-		seconds, err := strconv.ParseInt(epoch, 10, 64)
-		if err != nil {
-			return of, fmt.Errorf("SOURCE_DATE_EPOCH %q is no number of seconds", epoch)
-		}
-		of.At = time.Unix(seconds, 0).UTC()
-	}
-	return of, nil
 }

@@ -27,6 +27,7 @@ func main() {
 		demoCommand(),
 		imageCommand(),
 		openbCommand(),
+		releaseCommand(),
 		upCommand(),
 	)
 	if err := root.ExecuteContext(ctx); err != nil {

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks format, go vet and staticcheck in the modules of the repository, all of them before it fails.
+# Checks format, go vet and staticcheck in the modules of the repository, and the workflows of the forge, all of them before it fails.
 #
 #   hack/lint.sh [fmt]
 #
@@ -28,7 +28,10 @@ if [[ -n "$unformatted" ]]; then
 fi
 
 mkdir -p build/bin
-(cd hack/tools && go build -o "$root/build/bin/" honnef.co/go/tools/cmd/staticcheck)
+(cd hack/tools && go build -o "$root/build/bin/" honnef.co/go/tools/cmd/staticcheck github.com/rhysd/actionlint/cmd/actionlint)
+
+# Without the checkers of shell and Python, which it runs where they are installed: the same is checked everywhere.
+build/bin/actionlint -shellcheck= -pyflakes= .github/workflows/*.yml || { echo 'lint: actionlint failed' >&2; failed=1; }
 
 for module in . apis lab examples/joblimit examples/podgroups; do
 	(cd "$module" && go vet ./...) || { echo "lint: go vet failed in module $module" >&2; failed=1; }

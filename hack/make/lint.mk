@@ -1,6 +1,6 @@
 .PHONY: lint fmt
 
-lint: ## Check format, go vet and staticcheck in all modules.
+lint: ## Check format, go vet and staticcheck in all modules, and the workflows of the forge.
 	hack/progress.sh lint hack/lint.sh
 
 fmt: ## Format all Go files.

@@ -29,9 +29,9 @@ import (
 	"github.com/tutti-sched/tutti/lab/publish"
 )
 
-// TestARelease makes the release of this version for this machine's architecture, twice. It pushes one to a registry of this machine, and
-// installs the chart from there: kwok plays its pods, and the images that they name are in the registry. `make release` makes it for
-// all architectures.
+// TestARelease makes the release of this version for this machine's architecture, twice. It pushes one to a registry of this
+// machine, and installs the chart from there: kwok plays its pods, and the images that they name are in the registry. `make
+// release` makes it for all architectures.
 func TestARelease(t *testing.T) {
 	t.Parallel()
 	server := publish.Serve()
@@ -100,7 +100,8 @@ func contents(t *testing.T, r *publish.Release, name string) []byte {
 	return text
 }
 
-// assertPlugin: the archive that the manifest for krew names, by its digest, has the program at the name that it says, and its licences.
+// assertPlugin: the archive that the manifest for krew names, by its digest, has the program at the name that it says, and its
+// licences.
 func assertPlugin(t *testing.T, r *publish.Release) {
 	t.Helper()
 	var manifest struct {

@@ -93,8 +93,8 @@ func Index(of Source, name string, images []v1.Image) (v1.ImageIndex, error) {
 }
 
 // Archive writes one file with the images, which have a name such as localhost/tutti-scheduler:0.1.0. Several are an index. A
-// single one has also the file by which an older docker finds it. What was written is read again: each blob must be what its digest
-// says.
+// single one has also the file by which an older docker finds it. What was written is read again: each blob must be what its
+// digest says.
 func Archive(to io.Writer, of Source, reference string, images []v1.Image) error {
 	dir, err := os.MkdirTemp("", "tutti-image-")
 	if err != nil {

@@ -29,7 +29,8 @@ var (
 	linked = []program.Module{{Path: "k8s.io/api", Licences: []archive.File{{Name: "LICENSE", Mode: 0o444, Text: []byte("Apache")}}}}
 )
 
-// TestImage: an image holds one program and the licences of its modules, all of the commit's time. It runs the program as its user.
+// TestImage: an image holds one program and the licences of its modules, all of the commit's time. It runs the program as its
+// user.
 func TestImage(t *testing.T) {
 	text := compiled(t, "amd64")
 	for name, user := range map[string]string{program.Scheduler: "65532:65532", program.Agent: "0:0"} {

@@ -21,8 +21,8 @@ type Source struct {
 	At time.Time
 }
 
-// SourceOf returns the commit of the repository at root, with its time. The variable SOURCE_DATE_EPOCH, in seconds, is another time.
-// What is no repository of git has no commit, and the time 0.
+// SourceOf returns the commit of the repository at root, with its time. The variable SOURCE_DATE_EPOCH, in seconds, is another
+// time. What is no repository of git has no commit, and the time 0.
 func SourceOf(ctx context.Context, root, version string) (Source, error) {
 	of := Source{Version: version}
 	git := func(args ...string) string {

@@ -78,8 +78,8 @@ func (r *Release) Make(ctx context.Context) error {
 	return r.sums()
 }
 
-// Ready is nil when the release may be published: all variables are set, the changelog has a date, the source is a commit, and what
-// signs and publishes is there.
+// Ready is nil when the release may be published: all variables are set, the changelog has a date, the source is a commit, and
+// what signs and publishes is there.
 func (r *Release) Ready() error {
 	var wrong []error
 	for _, name := range r.Variables.Unset() {

@@ -80,8 +80,8 @@ func (r *Release) images(ctx context.Context) error {
 	return nil
 }
 
-// chart packs the chart, with the registry as that of its images where it is set, and writes it as what helm pushes, and beside it what
-// Artifact Hub reads of the registry.
+// chart packs the chart, with the registry as that of its images where it is set, and writes it as what helm pushes, and beside
+// it what Artifact Hub reads of the registry.
 func (r *Release) chart(ctx context.Context) error {
 	home, err := os.MkdirTemp("", "tutti-chart-")
 	if err != nil {
@@ -187,8 +187,8 @@ func (r *Release) Artefacts() (all []Artefact, err error) {
 	return all, nil
 }
 
-// Push pushes what the layout has to the registry. A version is pushed once: where the registry has another artefact of that name,
-// it fails, and nothing of the release is pushed.
+// Push pushes what the layout has to the registry. A version is pushed once: where the registry has another artefact of that
+// name, it fails, and nothing of the release is pushed.
 func (r *Release) Push(ctx context.Context) error {
 	index, err := layout.ImageIndexFromPath(filepath.Join(r.Out, layoutFolder))
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // bundle is the end of the names of files that signing writes.
 const bundle = ".sigstore.json"
 
-// Commands returns what signs and publishes a release that was pushed. Signing is keyless: cosign takes the identity of the workflow
-// from the forge, so that the commands run in a workflow only. They run in the folder of the release.
+// Commands returns what signs and publishes a release that was pushed. Signing is keyless: cosign takes the identity of the
+// workflow from the forge, so that the commands run in a workflow only. They run in the folder of the release.
 func (r *Release) Commands() ([][]string, error) {
 	artefacts, err := r.Artefacts()
 	if err != nil {
@@ -66,8 +66,8 @@ func (r *Release) Run(ctx context.Context, commands [][]string) error {
 	return nil
 }
 
-// Login lets this process and its children push to the registry as REGISTRY_USER with REGISTRY_PASSWORD, where the environment has
-// them, until leave is called. Without them they have what docker's own configuration allows.
+// Login lets this process and its children push to the registry as REGISTRY_USER with REGISTRY_PASSWORD, where the environment
+// has them, until leave is called. Without them they have what docker's own configuration allows.
 func (r *Release) Login() (leave func(), err error) {
 	user, before := os.Getenv("REGISTRY_USER"), os.Getenv("DOCKER_CONFIG")
 	if user == "" {

@@ -4,12 +4,10 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/printer"
-	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/version"
 )
 
@@ -60,28 +58,12 @@ var removed = map[string]string{
 	"convert": "the pages docs/from-*.md say what each field of other schedulers becomes",
 }
 
-func newVersion(a *clientFlags) *cobra.Command {
-	format := genericclioptions.NewPrintFlags("")
-	command := &cobra.Command{
-		Use:     "version",
-		Short:   "Show the version of this program",
-		Example: `  kubectl tutti version`,
-		Args:    cobra.NoArgs,
-		RunE: func(command *cobra.Command, _ []string) error {
-			object := &unstructured.Unstructured{Object: map[string]any{
-				"kind": "Version", "apiVersion": debugapi.GroupVersion, "version": version.Version(),
-			}}
-			return a.print(command, format, object, version.Version())
-		},
-	}
-	format.AddFlags(command)
-	return command
-}
-
-// print prints a text, or an object where the flags name a format.
-func (a *clientFlags) print(command *cobra.Command, flags *genericclioptions.PrintFlags, object runtime.Object, text string) error {
+// print prints lines, or an object where the flags name a format.
+func (a *clientFlags) print(command *cobra.Command, flags *genericclioptions.PrintFlags, object runtime.Object, lines ...string) error {
 	if *flags.OutputFormat == "" {
-		a.command(command).Printf("%s\n", text)
+		for _, line := range lines {
+			a.command(command).Printf("%s\n", line)
+		}
 		return nil
 	}
 	format, err := flags.ToPrinter()

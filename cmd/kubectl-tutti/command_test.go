@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/version"
 )
 
 // server plays both the API server and the scheduler: it answers a path with the test's text.
@@ -209,6 +210,39 @@ func TestStructuredOutputIsWhatItSays(t *testing.T) {
 				t.Errorf("-o xml: %s", wrong)
 			}
 		})
+	}
+}
+
+// TestVersion: of this program, and of the scheduler where it may be asked and says its own.
+func TestVersion(t *testing.T) {
+	s := newServer(t)
+	endpoint := []string{"--scheduler-server", s.URL, "--scheduler-insecure-skip-tls-verify", "--scheduler-token", "t"}
+	own := version.Version()
+	const differ = "The versions differ"
+	for _, c := range []struct {
+		says, want string
+		differ     bool
+	}{
+		{`{version: "` + own + `"}`, "kubectl tutti: " + own + "\nscheduler:     " + own + "\n", false},
+		{`{version: 0.0.9 with go1.20}`, "kubectl tutti: " + own + "\nscheduler:     0.0.9 with go1.20\n", true},
+		{`{source: built in}`, "kubectl tutti: " + own + "\nscheduler:     not known: it does not say", false},
+		{"", "kubectl tutti: " + own + "\nscheduler:     not known: ", false},
+	} {
+		delete(s.objects, "/debug/config")
+		if c.says != "" {
+			s.objects["/debug/config"] = "{kind: ConfigList, items: [" + c.says + "]}"
+		}
+		if got := s.execute(t, append([]string{"version"}, endpoint...)...); !strings.HasPrefix(got, c.want) || strings.Contains(got, differ) != c.differ {
+			t.Errorf("a scheduler that says %s: %q\nwant %q", c.says, got, c.want)
+		}
+	}
+	s.objects["/debug/config"] = "{kind: ConfigList, items: [{version: 0.0.9}]}"
+	if got := s.execute(t, append([]string{"version", "-o", "yaml"}, endpoint...)...); !strings.Contains(got, "scheduler: 0.0.9\nversion: "+own+"\n") {
+		t.Errorf("as YAML:\n%s", got)
+	}
+	s.Close()
+	if got := s.execute(t, "version", "--client"); got != "kubectl tutti: "+own+"\n" {
+		t.Errorf("--client without a cluster: %q", got)
 	}
 }
 

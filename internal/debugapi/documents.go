@@ -337,6 +337,8 @@ func NewConfigList(config Config, leading bool) *ConfigList {
 type Config struct {
 	// The name is "scheduler".
 	metav1.ObjectMeta `json:"metadata"`
+	// Version is that of the scheduler's program, such as "0.1.0 with go1.26.8".
+	Version string `json:"version,omitempty"`
 	// Paused says why the scheduler is paused, beside what the text says; empty when it is not.
 	Paused string `json:"paused,omitempty"`
 	// Source is where it came from: "built in", the name of a file, or that of a ConfigMap.

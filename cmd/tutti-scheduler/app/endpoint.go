@@ -23,6 +23,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/version"
 )
 
 // The files of --tls-cert-dir, named as in a Secret of type kubernetes.io/tls.
@@ -129,7 +130,8 @@ func selfSigned() (*tls.Certificate, error) {
 // configView is what is shown of the configuration.
 func configView(report configuration.Report, leading bool) *debugapi.ConfigList {
 	shown := debugapi.Config{
-		Paused: report.Paused, Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
+		Version: version.Version(),
+		Paused:  report.Paused, Source: report.Active.Source, Revision: revision(report.Active), Since: report.Since, Text: report.Active.Text,
 	}
 	if refused := report.Refused; refused != nil {
 		shown.Refused = &debugapi.RefusedConfig{
@@ -140,11 +142,11 @@ func configView(report configuration.Report, leading bool) *debugapi.ConfigList 
 }
 
 // revision returns the hash of a version, and the number that the API server has given it.
-func revision(version configuration.Version) string {
-	if version.ResourceVersion == "" {
-		return version.Hash
+func revision(of configuration.Version) string {
+	if of.ResourceVersion == "" {
+		return of.Hash
 	}
-	return version.Hash + " (resourceVersion " + version.ResourceVersion + ")"
+	return of.Hash + " (resourceVersion " + of.ResourceVersion + ")"
 }
 
 // documents is where what the endpoint shows comes from.

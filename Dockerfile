@@ -3,7 +3,7 @@
 #
 # GO_IMAGE is what compiles it, for those who keep their base images elsewhere, or want one by what is in it: a tag can move, and
 # golang@sha256:... cannot. `make image-docker` builds both.
-# `make image` makes the same images without it, as files.
+# `make image` makes images of the same programs without it, as files; they also hold the licences of what is linked in.
 ARG GO_IMAGE=golang:1.26
 FROM ${GO_IMAGE} AS build
 WORKDIR /src

@@ -12,4 +12,5 @@
 //	objects.go                       the jobs without the scheduler, from PodGroups and pods
 //	unsaid.go                        why a group has no pods
 //	pause.go                         all starts paused, or those of a queue
+//	version.go                       the versions of this program and of the scheduler
 package main

@@ -25,6 +25,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
@@ -168,6 +169,10 @@ func TestAsksTheLeaderThroughTheAPIServer(t *testing.T) {
 		}
 		return saysAll(text, nil, `"cpu": "4"`)
 	})
+	text, err := harness.RunCommand(t.Context(), program, "version", "--kubeconfig", kubeconfig, "--scheduler-namespace", ns)
+	if err := saysAll(text, err, "kubectl tutti: "+version.Number(), "scheduler:     "+version.Number()); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestAStolenSchedulerReceivesNothingOfUse: what kubectl tutti sends to who has taken over the leading scheduler, its certificate

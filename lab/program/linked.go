@@ -107,7 +107,10 @@ func (m *Module) add(top, dir string) error {
 	return nil
 }
 
-// IDs returns the SPDX identifiers of the module's licences, sorted. Empty means that no licence was recognised.
+// PatentGrant stands for the file PATENTS beside a licence of the Go project. SPDX has no identifier for it.
+const PatentGrant = "GooglePatentsFile"
+
+// IDs returns the SPDX identifiers of the module's licences, and PatentGrant, sorted. Empty means that no licence was recognised.
 func (m Module) IDs() (ids []string) {
 	for _, file := range m.Licences {
 		for _, match := range licensecheck.Scan(file.Text).Match {

@@ -62,11 +62,15 @@ func (r *Release) boms(ctx context.Context) error {
 
 func bomOf(program string) string { return program + ".cdx.json" }
 
-// licences returns the identifiers that SPDX has.
+// licences returns licences by their identifiers, and by name what has none.
 func licences(ids []string) *cyclonedx.Licenses {
 	var all cyclonedx.Licenses
 	for _, id := range ids {
-		all = append(all, cyclonedx.LicenseChoice{License: &cyclonedx.License{ID: id}})
+		licence := &cyclonedx.License{ID: id}
+		if id == program.PatentGrant {
+			licence = &cyclonedx.License{Name: id}
+		}
+		all = append(all, cyclonedx.LicenseChoice{License: licence})
 	}
 	return &all
 }

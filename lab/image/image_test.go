@@ -104,6 +104,45 @@ func TestSeveralArchitectures(t *testing.T) {
 	}
 }
 
+// TestSourceOf: a commit has its own time, unless SOURCE_DATE_EPOCH is another, and a + where files differ from it.
+func TestSourceOf(t *testing.T) {
+	dir := t.TempDir()
+	want := func(commit, at string) {
+		t.Helper()
+		got, err := SourceOf(t.Context(), dir, "0.1.0")
+		if err != nil || !strings.HasPrefix(got.Commit, strings.TrimSuffix(commit, "+")) || strings.HasSuffix(got.Commit, "+") != strings.HasSuffix(commit, "+") ||
+			got.At.Format(time.RFC3339) != at {
+			t.Errorf("%+v, %v; want %q of %s", got, err, commit, at)
+		}
+	}
+	git := func(args ...string) string {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir, "-c", "user.name=test", "-c", "user.email=test@localhost"}, args...)...)
+		cmd.Env = append(os.Environ(), "GIT_COMMITTER_DATE=2026-01-02T03:04:05Z")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %s: %v: %s", args[0], err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	t.Setenv("SOURCE_DATE_EPOCH", "")
+	want("", "1970-01-01T00:00:00Z")
+	git("init", "--quiet")
+	git("commit", "--quiet", "--allow-empty", "--message", "first")
+	commit := git("rev-parse", "HEAD")
+	want(commit, "2026-01-02T03:04:05Z")
+	if err := os.WriteFile(filepath.Join(dir, "new"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want(commit+"+", "2026-01-02T03:04:05Z")
+	t.Setenv("SOURCE_DATE_EPOCH", "86400")
+	want(commit+"+", "1970-01-02T00:00:00Z")
+	t.Setenv("SOURCE_DATE_EPOCH", "today")
+	if _, err := SourceOf(t.Context(), dir, "0.1.0"); err == nil || !strings.Contains(err.Error(), `"today" is no number of seconds`) {
+		t.Errorf("a date in words: %v", err)
+	}
+}
+
 // holds fails where an image is not what it must be.
 func holds(t *testing.T, image v1.Image, name, user, architecture string, text []byte) {
 	t.Helper()

@@ -87,4 +87,11 @@ func TestIsStatic(t *testing.T) {
 	if err := IsStatic([]byte("#!/bin/sh\n")); err == nil || !strings.Contains(err.Error(), "no program of Linux") {
 		t.Errorf("a script: %v", err)
 	}
+	shell, err := os.ReadFile("/bin/sh")
+	if err != nil {
+		t.Skip("no /bin/sh here, as a program that is linked with libraries")
+	}
+	if err := IsStatic(shell); err == nil || !strings.Contains(err.Error(), "linked with libraries") && !strings.Contains(err.Error(), "no program of Linux") {
+		t.Errorf("/bin/sh: %v", err)
+	}
 }

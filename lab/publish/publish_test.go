@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
@@ -191,5 +192,43 @@ func TestAVersionIsPushedOnce(t *testing.T) {
 	laidOut("first:artifacthub.io")
 	if err := r.Push(t.Context()); err != nil {
 		t.Errorf("what has no version: %v", err)
+	}
+}
+
+// TestLogin: the registry gets the user of the environment while logged in, and no other host does.
+func TestLogin(t *testing.T) {
+	t.Setenv("DOCKER_CONFIG", t.TempDir())
+	t.Setenv("REGISTRY_USER", "releaser")
+	t.Setenv("REGISTRY_PASSWORD", "secret")
+	r := &Release{Variables: Variables{values: map[string]string{Registry: "registry.invalid/batch"}}}
+	user := func(at string) string {
+		t.Helper()
+		host, err := name.NewRegistry(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known, err := authn.DefaultKeychain.Resolve(host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := known.Authorization()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got.Username + ":" + got.Password
+	}
+	leave, err := r.Login()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := user("registry.invalid"); got != "releaser:secret" {
+		t.Errorf("logged in as %s", got)
+	}
+	if got := user("other.invalid"); got != ":" {
+		t.Errorf("logged in to another host as %s", got)
+	}
+	leave()
+	if got := user("registry.invalid"); got != ":" {
+		t.Errorf("logged out, still %s", got)
 	}
 }

@@ -4,7 +4,7 @@
 test: verify lint unit example chart lab ## Run every test: generated files, lint, unit, stories, chart, and a real API server.
 	@echo "test: those that take 30 s or longer:"; cat $(RESULTS)/* | $(GOTESTSUM) tool slowest --threshold 30s
 	@$(GOTESTSUM) --format none --raw-command -- cat $(RESULTS)/*
-	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade"
+	@echo "test: all passed; longer runs have targets of their own: make soak, faults, fuzz, bench, memory, upgrade, nodes"
 	@echo "test: no operator of another project and no released helm ran, since each takes minutes to build: make e2e has two operators and helm 3 and 4, make operators all operators"
 
 # GOTEST is go test below gotestsum, which prints each package as it ends, a failed test with its output at once and again at the
@@ -58,27 +58,38 @@ coverage: ## Print how much of the commit path its fault matrix covers.
 # processes share two processors, each with a cluster for those of its end-to-end tests that share one, which go one after another:
 # - some of these do nothing for half a minute or more, until the scheduler or a controller has let its time pass;
 # - the attacks, which take longest, must not begin last;
-# - of the others with clusters of their own four go at a time; the other packages go beside them, one at a time.
+# - of the others with clusters of their own four go at a time; the other packages go beside them, one at a time;
+# - real nodes, with kubelets and containers, are started for a part of what `make nodes` tests.
 # With LAB_JOBS=1 one process goes after the other.
 LAB_JOBS ?= 4
 WAITING := TestAQueueSaysWhetherItsGuaranteeIsMet TestCoscheduling TestCoschedulingForbidden TestNodeIsDeletedMidBind TestSamples \
 	TestStuckVictimsAreNotWaitedForForEver TestVolcano TestVolcanoForbidden
 LONGEST := TestAttacks
+ON_NODES := TestTheChartRunsAsPods TestAGangOfContainersRunsToItsEnd TestAVictimHasItsGrace TestIsolatedCPUsOnTheKernel
 E2E := TUTTI_VERIFY=1 CGO_ENABLED=1 $(PROGRESS)
 
 lab: tools promtool gotestsum ## Run the tests of the lab, on a real API server (LAB_JOBS=1 for one process after the other).
-	@$(MAKE) --no-print-directory -j$(LAB_JOBS) lab-waiting lab-longest lab-in-process lab-others
+	@$(MAKE) --no-print-directory -j$(LAB_JOBS) lab-waiting lab-longest lab-in-process lab-nodes lab-others
 
-.PHONY: lab-waiting lab-longest lab-in-process lab-others
+.PHONY: lab-waiting lab-longest lab-in-process lab-nodes lab-others
 lab-waiting:
 	cd lab && LOGS=e2e-waiting $(E2E) 'lab: those that wait' $(GOTEST) -count=1 -race -run '$(call tests,$(WAITING))' ./e2e
 lab-longest:
 	cd lab && LOGS=e2e-longest $(E2E) 'lab: the longest' $(GOTEST) -count=1 -race -run '$(call tests,$(LONGEST))' ./e2e
 lab-in-process: # where the race detector finds nothing that `make unit` does not: the loop, and what feeds it
 	cd lab && TUTTI_VERIFY=1 $(PROGRESS) 'lab: in process' $(GOTEST) -count=1 ./bench/inprocess
+lab-nodes:
+	cd lab && $(PROGRESS) 'lab: real nodes' $(GOTEST) -count=1 -run '$(call tests,$(ON_NODES))' ./containers
 lab-others:
 	cd lab && $(E2E) lab $(GOTEST) -count=1 -race -parallel 4 -skip '$(call tests,$(WAITING) $(LONGEST))' ./e2e \
-		$$(go list ./... | grep -v -e /lab/operators$$ -e /lab/bench/inprocess$$)
+		$$(go list ./... | grep -v -e /lab/operators$$ -e /lab/bench/inprocess$$ -e /lab/containers$$)
+
+# How many random sequences of starts, ends, kills and restarts are played with isolated CPUs, and the first one's seed.
+SEQUENCES ?= 200
+
+.PHONY: nodes
+nodes: tools ## Test on real nodes: kubelets, containers, an MPI program, isolated CPUs on the kernel (SEQUENCES=200 SEED=1); it needs root.
+	cd lab && NODES=required SEQUENCES=$(SEQUENCES) SEED=$(SEED) HOLD_TIMES=1 $(PROGRESS) nodes go test -count=1 -v -timeout 0 ./containers
 
 memory: tools ## Hold the memory of the scheduler against the chart's limit: 100,000 pods on a real API server, 1,000 of 1 MB, 10,000 more that come and go.
 	cd lab && SIZE=whole CGO_ENABLED=0 $(PROGRESS) memory go test -count=1 -v -timeout 90m -run '^TestMemoryOnARealServer$$' ./e2e

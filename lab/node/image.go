@@ -79,12 +79,11 @@ func Torch() Image {
 	return Image{Name: "torch", Script: torch, Packages: []string{"python3-torch", "python3-numpy"}}
 }
 
-var (
-	//go:embed openmpi.sh
-	openMPI string
-	//go:embed torch.sh
-	torch string
-)
+//go:embed openmpi.sh
+var openMPI string
+
+//go:embed torch.sh
+var torch string
 
 // Reference is the image's name in a pod.
 func (i Image) Reference() string { return "localhost/" + i.Name + ":lab" }

@@ -111,8 +111,7 @@ func (m *Machine) start(ctx context.Context) error {
 func (m *Machine) begin(ctx context.Context) error {
 	p, err := process.Start(process.Spec{
 		Name: m.spec.Name, Path: "unshare", Log: m.log("first"),
-		Args: []string{"--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc",
-			"bash", "-c", first, m.spec.Name, m.dir},
+		Args: namespaces("bash", "-c", first, m.spec.Name, m.dir),
 	})
 	if err != nil {
 		return err
@@ -127,6 +126,11 @@ func (m *Machine) begin(ctx context.Context) error {
 		_, err = os.Stat(filepath.Join(m.dir, "run", "mounted"))
 		return err
 	})
+}
+
+// namespaces are the arguments with which unshare runs a command as the first process of a node's namespaces.
+func namespaces(command ...string) []string {
+	return append([]string{"--mount", "--net", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--mount-proc"}, command...)
 }
 
 // connect joins the node's network namespace to the bridge, and tells this machine and the network's nodes where its pods are.

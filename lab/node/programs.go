@@ -42,6 +42,14 @@ func Missing() []string {
 			missing = append(missing, "the program "+program)
 		}
 	}
+	if len(missing) == 0 {
+		if text, err := exec.Command("unshare", namespaces("true")...).CombinedOutput(); err != nil {
+			missing = append(missing, "namespaces of its own: "+strings.TrimSpace(string(text)))
+		}
+	}
+	if err := makeGroup("tutti-lab"); err != nil {
+		missing = append(missing, err.Error())
+	}
 	if len(hierarchies()) == 0 {
 		missing = append(missing, "control groups in "+groupRoot)
 	}

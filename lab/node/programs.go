@@ -47,7 +47,8 @@ func Missing() []string {
 			missing = append(missing, "namespaces of its own: "+strings.TrimSpace(string(text)))
 		}
 	}
-	if err := makeGroup("tutti-lab"); err != nil {
+	try := fmt.Sprintf("tutti-lab-try%d", os.Getpid())
+	if err := errors.Join(makeGroup(try), removeGroups(context.Background(), try)); err != nil {
 		missing = append(missing, err.Error())
 	}
 	if len(hierarchies()) == 0 {

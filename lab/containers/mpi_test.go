@@ -157,7 +157,7 @@ func TestAnMPIJobIsSuspendedAndResumed(t *testing.T) {
 // TestALauncherThatFails: its Job makes another launcher, which joins the workers that run, and they compute.
 func TestALauncherThatFails(t *testing.T) {
 	j := beginMPI(t, "    Launcher:\n", "    Launcher:\n      restartPolicy: Never\n", `[mpirun, -n, "3", /home/mpiuser/pi]`,
-		`[sh, -c, 'ssh pi-worker-0.pi mkdir /tmp/failed && exit 1; exec mpirun -n 3 /home/mpiuser/pi']`)
+		`[sh, -c, 'until ssh pi-worker-0.pi true; do sleep 1; done; ssh pi-worker-0.pi mkdir /tmp/failed && exit 1; exec mpirun -n 3 /home/mpiuser/pi']`)
 	workers := names(j.eventually("worker", 3, corev1.PodRunning))
 	j.eventually("launcher", 1, corev1.PodFailed)
 	launcher := j.eventually("launcher", 1, corev1.PodSucceeded)[0]
@@ -184,8 +184,15 @@ func TestAnMPIJobThatDoesNotFit(t *testing.T) {
 	env := lab(t)
 	slots(t, env, "real-0", 2)
 	j := beginMPI(t, "cpu: 500m, memory: 256Mi}", "cpu: 100m, memory: 64Mi, "+slot+": 1}\n              limits: {"+slot+": 1}")
-	waiting := j.eventually("worker", 3, corev1.PodPending)
-	eventuallyPod(t, env, j.namespace, waiting[0].Name, unschedulable("needs 4, 3 would fit"))
+	j.eventually("worker", 3, corev1.PodPending)
+	env.Eventually(t, func() (err error) { // the oldest of them says it, for all
+		for _, p := range append(j.of("launcher"), j.of("worker")...) {
+			if err = unschedulable("needs 4, 3 would fit")(&p); err == nil {
+				return nil
+			}
+		}
+		return err
+	})
 	slots(t, env, "real-1", 1)
 	j.eventually("launcher", 1, corev1.PodSucceeded)
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestANetworkRemovesWhatAKilledProgramLeft: its bridge, the links and control groups of its nodes, and their files. The kernel takes
-// its lock away, as closing the file does.
+// TestANetworkRemovesWhatAKilledProgramLeft: its bridge, the links and control groups of its nodes, and their files. The kernel
+// takes its lock away, as closing the file does.
 func TestANetworkRemovesWhatAKilledProgramLeft(t *testing.T) {
 	if missing := Missing(); len(missing) > 0 {
 		t.Skipf("real nodes need %s", strings.Join(missing, ", "))

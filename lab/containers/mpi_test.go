@@ -1,45 +1,21 @@
 package containers
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/lab/node"
 	"github.com/tutti-sched/tutti/lab/operators"
 )
 
-// mpi is mpi-operator, installed once, with the image of the job known to all nodes.
-var mpi = sync.OnceValue(func() error {
-	env, ctx := shared.env, context.Background()
-	if _, err := operators.Lock(); err != nil { // until this process ends
-		return err
-	}
-	if _, err := operators.Install(ctx, env.Cluster, os.Stderr, operators.MPI("")); err != nil {
-		return err
-	}
-	archive, err := node.OpenMPI().Build(ctx, os.Stderr)
-	if err != nil {
-		return err
-	}
-	for _, m := range env.Cluster.Machines() {
-		if err := m.Import(ctx, archive); err != nil {
-			return err
-		}
-	}
-	return nil
-})
+var mpi = installed(operators.MPI(""), node.OpenMPI())
 
 // mpiJob is the sample of an MPIJob in a namespace.
 type mpiJob struct {
@@ -51,38 +27,10 @@ type mpiJob struct {
 // beginMPI applies the sample, after changes of its text: each pair is replaced.
 func beginMPI(t *testing.T, changes ...string) *mpiJob {
 	t.Helper()
-	env := lab(t)
-	if err := mpi(); err != nil {
-		t.Fatal(err)
-	}
-	j := &mpiJob{T: t, env: env, namespace: env.Namespace(t)}
-	j.apply(append(changes, "mpioperator/mpi-pi:openmpi", node.OpenMPI().Reference())...)
+	env, ns := begin(t, mpi)
+	j := &mpiJob{T: t, env: env, namespace: ns}
+	sample(t, env, ns, "mpijob.yaml", append(changes, "mpioperator/mpi-pi:openmpi", node.OpenMPI().Reference())...)
 	return j
-}
-
-func (j *mpiJob) apply(changes ...string) {
-	j.Helper()
-	root, err := binaries.Root()
-	if err != nil {
-		j.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, "config", "samples", "operators", "mpijob.yaml"))
-	if err != nil {
-		j.Fatal(err)
-	}
-	for pair := range slices.Chunk(changes, 2) {
-		if !strings.Contains(string(text), pair[0]) {
-			j.Fatalf("the sample lacks %q", pair[0])
-		}
-		text = []byte(strings.ReplaceAll(string(text), pair[0], pair[1]))
-	}
-	file := filepath.Join(j.TempDir(), "mpijob.yaml")
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		j.Fatal(err)
-	}
-	if _, err := j.env.Cluster.Kubectl(j.Context(), "apply", "--validate=strict", "--namespace", j.namespace, "--filename", file); err != nil {
-		j.Fatal(err)
-	}
 }
 
 // of are the pods of a role, launcher or worker, that are not being deleted.

@@ -74,16 +74,8 @@ func OpenMPI() Image {
 	}
 }
 
-// Torch has PyTorch for processors, whose processes reduce together by gloo.
-func Torch() Image {
-	return Image{Name: "torch", Script: torch, Packages: []string{"python3-torch", "python3-numpy"}}
-}
-
 //go:embed openmpi.sh
 var openMPI string
-
-//go:embed torch.sh
-var torch string
 
 // Reference is the image's name in a pod.
 func (i Image) Reference() string { return "localhost/" + i.Name + ":lab" }

@@ -9,6 +9,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/demo/release"
@@ -19,7 +20,7 @@ import (
 // passes. When the leader's container is killed, the other replica leads, and the first one comes back.
 func TestTheChartRunsAsPods(t *testing.T) {
 	env := lab(t)
-	first := leader(t, env)
+	first := awaitLeader(t, env, "")
 	if _, err := env.Cluster.Helm(t.Context(), "test", release.Name, "--namespace", release.Namespace); err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +29,7 @@ func TestTheChartRunsAsPods(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill(t, env, p)
-	env.Eventually(t, func() error {
-		if now := leader(t, env); now == first {
-			return fmt.Errorf("%s still leads", now)
-		}
-		return nil
-	})
+	awaitLeader(t, env, first)
 	eventuallyPod(t, env, release.Namespace, first, func(p *corev1.Pod) error {
 		if status := p.Status.ContainerStatuses[0]; status.RestartCount == 0 || !status.Ready {
 			return fmt.Errorf("%s: %d restarts, ready: %t", first, status.RestartCount, status.Ready)
@@ -81,17 +77,20 @@ func TestAWrongArgumentIsInTheLogOfTheCrashLoop(t *testing.T) {
 	}
 }
 
-// leader is the pod that holds the Lease of the scheduler.
-func leader(t *testing.T, env *harness.Env) string {
+// awaitLeader waits until a pod other than this one holds the Lease of the scheduler, and returns its name.
+func awaitLeader(t *testing.T, env *harness.Env, other string) (name string) {
 	t.Helper()
-	lease := &coordinationv1.Lease{}
-	if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: release.Namespace, Name: release.Deployment}, lease); err != nil {
-		t.Fatal(err)
-	}
-	if lease.Spec.HolderIdentity == nil {
-		return ""
-	}
-	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
+	env.Eventually(t, func() error {
+		lease := &coordinationv1.Lease{}
+		if err := env.Client.Get(t.Context(), client.ObjectKey{Namespace: release.Namespace, Name: release.Deployment}, lease); err != nil {
+			return err
+		}
+		name, _, _ = strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_")
+		if name == other {
+			return fmt.Errorf("the Lease is held by %q", name)
+		}
+		return nil
+	})
 	return name
 }
 

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -116,12 +117,9 @@ func install(ctx context.Context, c *cluster.Cluster, root string) (*harness.Env
 	if err := make.Run(); err != nil {
 		return nil, fmt.Errorf("make image: %w", err)
 	}
-	archives, err := filepath.Glob(filepath.Join(root, "build", "images", "tutti-*-*.tar"))
-	if err != nil || len(archives) != 2 {
-		return nil, fmt.Errorf("images of make image: %v %w", archives, err)
-	}
 	for _, m := range c.Machines() {
-		for _, archive := range archives {
+		for _, program := range []string{"tutti-scheduler", "tutti-agent"} {
+			archive := filepath.Join(root, "build", "images", program+"-"+runtime.GOARCH+".tar")
 			if err := m.Import(ctx, archive); err != nil {
 				return nil, err
 			}

@@ -10,10 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -29,11 +27,11 @@ import (
 	"github.com/tutti-sched/tutti/lab/node"
 )
 
-// nodes is how many real nodes there are; the last one has an isolated CPU.
-const nodes = 3
-
-// quiet is the node with the isolated CPU, and its machine's number.
-const quiet = "real-2"
+// nodes is how many real nodes there are; the last one is quiet, the one with an isolated CPU.
+const (
+	nodes = 3
+	quiet = release.IsolatedNode
+)
 
 func TestMain(m *testing.M) {
 	log.SetLogger(logr.Discard()) // what controller-runtime has to say while it installs CRDs is in our errors
@@ -104,38 +102,8 @@ func start(ctx context.Context) (*harness.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := install(ctx, c, root)
-	if err != nil {
+	if err := release.InstallOnNodes(ctx, c, os.Stderr); err != nil {
 		return nil, errors.Join(err, c.Stop())
-	}
-	return env, nil
-}
-
-func install(ctx context.Context, c *cluster.Cluster, root string) (*harness.Env, error) {
-	make := exec.CommandContext(ctx, "make", "image")
-	make.Dir, make.Stdout, make.Stderr = root, os.Stderr, os.Stderr
-	if err := make.Run(); err != nil {
-		return nil, fmt.Errorf("make image: %w", err)
-	}
-	for _, m := range c.Machines() {
-		for _, program := range []string{"tutti-scheduler", "tutti-agent"} {
-			archive := filepath.Join(root, "build", "images", program+"-"+runtime.GOARCH+".tar")
-			if err := m.Import(ctx, archive); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if _, err := c.Kubectl(ctx, "label", "node", quiet, "isolcpu.tutti.dev/agent=true"); err != nil {
-		return nil, err
-	}
-	chart, err := release.Chart()
-	if err != nil {
-		return nil, err
-	}
-	err = release.Install(ctx, c, chart, "--set", "global.imageRegistry=localhost", "--set", "isolcpu.enabled=true",
-		"--set", "isolcpu.agent.extraArgs={--isolated-override=1}", "--set", "isolcpu.agent.mode=included", "--set", "isolcpu.agent.cgroupRoot=/sys/fs/cgroup")
-	if err != nil {
-		return nil, err
 	}
 	return harness.NewEnv(c)
 }

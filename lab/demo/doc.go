@@ -9,5 +9,6 @@
 //
 //	demo.go, world.go, manifests.go              the cluster and what is in it
 //	play.go, quiet.go                            the acts
+//	real.go                                      the same on real nodes, with other jobs
 //	follow.go, board.go, screen.go, verdict.go   what is seen, and the checks at its end
 package demo

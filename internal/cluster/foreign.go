@@ -266,7 +266,7 @@ func (s *State) readForeign(job *model.Job) (class string) {
 	s.history.seeWhole(job)
 	stated := gang.Stated(job)
 	job.Warning = joinNotes(spec.Remark, s.others.warning(job.Key))
-	if !job.Whole && !spec.HasLate() && stated.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job.Present.Tasks, spec.MinResources) {
+	if !job.Whole && !spec.HasLate() && stated.FirstUnmetMinimum((*model.Task).Exists) == nil && s.wantsMore(job, spec) {
 		job.Warning = joinNotes(job.Warning, "its minResources are more than its members request; only the capacity for these is waited for")
 	}
 	parent, ok := spec.Parent()
@@ -336,12 +336,15 @@ func (f *foreign) missing(key model.JobKey) *model.Refusal {
 	return &model.Refusal{Code: model.GroupNotFound, Detail: why}
 }
 
-// wantsMore reports whether more of a resource is wanted than all members of a gang request together, of which none has
-// succeeded: what that one requested is not kept. It reads the pods where the tasks do not take as much, since what these take
-// depends on what the nodes offer.
-func (s *State) wantsMore(members []*model.Task, wanted []sources.Amount) bool {
-	lacks := func(wanted sources.Amount) bool { return !s.take(members, wanted) }
-	return slices.ContainsFunc(wanted, lacks) && requestLess(members, wanted)
+// wantsMore reports whether the object asks for more of a resource than all members request together. It reads the pods where the
+// tasks do not take as much, since what these take depends on what the nodes offer. Where a member has succeeded it is not known:
+// what that one requested is not kept.
+func (s *State) wantsMore(job *model.Job, spec *sources.Spec) bool {
+	if slices.ContainsFunc(job.Tasks, model.Succeeded.Is) {
+		return false
+	}
+	lacks := func(wanted sources.Amount) bool { return !s.take(job.Tasks, wanted) }
+	return slices.ContainsFunc(spec.MinResources, lacks) && requestLess(job.Tasks, spec.MinResources)
 }
 
 // take reports whether tasks take an amount together.

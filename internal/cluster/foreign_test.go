@@ -334,7 +334,7 @@ func TestNoRemarkOnceAMemberHasSucceeded(t *testing.T) {
 	done := pod("a", ofForeign("g"), asking("cpu", "1"), on("n"), phase("Succeeded"))
 	for name, member := range map[string]*corev1.Pod{"whole": done, "stripped": StripPod(done)} {
 		s := newState(node("n"), member, pod("b", ofForeign("g"), asking("cpu", "1")), spec)
-		if job := snap(t, s, start).Job(foreignKey("g")); !job.Whole || job.Warning != "" {
+		if job := snap(t, s, start).Job(foreignKey("g")); job.Whole || job.Warning != "" {
 			t.Errorf("%s: was whole: %t; %q", name, job.Whole, job.Warning)
 		}
 	}
@@ -377,7 +377,7 @@ func TestWhatTasksTakeSaysWhatPodsRequest(t *testing.T) {
 			s.Apply(seen(p))
 		}
 		tasks := s.Snapshot(start).Job(foreignKey("g")).Tasks
-		got := s.wantsMore(tasks, spec.MinResources)
+		got := s.wantsMore(&model.Job{Tasks: tasks}, spec)
 		less := slices.Clone(spec.MinResources)
 		for i := range less {
 			unit := resource.MustParse("1")

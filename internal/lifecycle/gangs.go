@@ -160,7 +160,7 @@ func (g *Gangs) find(p part, now time.Time) {
 	case r.stage != none, isWhole && p.job.HasGroup:
 	case p.isBound() && !isWhole:
 		g.confirm(p)
-	case isWhole, p.wereEnough(): // it is not known with what
+	case isWhole, p.wereEnough(), p.BelowMinimum && !p.job.HasGroup && p.Count(model.Succeeded.Is) > 0: // it is not known with what
 		g.parts[p.id()] = record{group: r.group, stage: whole}
 	case p.BelowMinimum: // it is not known what its members requested
 		r.stage, r.minima, r.named = begun, p.minima(), p.job.Key.MarkedByOthers()

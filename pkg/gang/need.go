@@ -271,10 +271,9 @@ func Remains(members []*model.Task) bool {
 	return slices.ContainsFunc(members, func(task *model.Task) bool { return task.IsBound() || task.Status == model.Binding })
 }
 
-// hasStarted reports whether a member has succeeded, or one with a node has a container that runs or has ended. A member that has
-// failed does not count, since a kubelet may have refused it, nor does one that is being deleted.
+// hasStarted reports whether a member with a node has a container that runs, or has ended.
 func hasStarted(members []*model.Task) bool {
-	return slices.ContainsFunc(members, func(task *model.Task) bool { return task.Status == model.Succeeded || task.Started && HasNode(task) })
+	return slices.ContainsFunc(members, func(task *model.Task) bool { return task.Started && HasNode(task) })
 }
 
 // HasNode reports whether the task has a node, or a bind to one is in flight.

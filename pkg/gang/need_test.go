@@ -52,29 +52,6 @@ func TestLower(t *testing.T) {
 	}
 }
 
-// TestWhatSaysThatAGangWasWhole: without a status, a member that has succeeded or one on a node that has started.
-func TestWhatSaysThatAGangWasWhole(t *testing.T) {
-	for name, c := range map[string]struct {
-		status  model.Status
-		started bool
-		want    bool
-	}{
-		"runs":                                  {model.Running, true, true},
-		"is bound, an init container has begun": {model.Bound, true, true},
-		"is bound":                              {model.Bound, false, false},
-		"has succeeded":                         {model.Succeeded, true, true},
-		"has failed":                            {model.Failed, false, false},
-		"ran, and is being deleted":             {model.Releasing, true, false},
-	} {
-		one := &model.Task{Started: c.started, Placement: model.Placement{Status: c.status}}
-		members := []*model.Task{one, {Placement: model.Placement{Status: model.Bound}}, {Placement: model.Placement{Status: model.Pending}}}
-		need := Of(&Spec{MinMember: 4}, members, model.Minima{MinMember: 4})
-		if lowered := need.Stated != nil; need.Whole != c.want || lowered != c.want {
-			t.Errorf("a member %s: whole %v, the minimum is lowered %v; want %v", name, need.Whole, lowered, c.want)
-		}
-	}
-}
-
 // TestLowerWithARoleThatHasBegunSince: a role made later that has begun in part after the job was whole counts in full, also
 // while a member of the others is lost: no member of it is surplus.
 func TestLowerWithARoleThatHasBegunSince(t *testing.T) {

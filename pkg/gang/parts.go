@@ -68,7 +68,7 @@ func Parts(all *model.Part) iter.Seq[model.Part] {
 func later(role model.Role, members []*model.Task) model.Part {
 	part := model.Part{Role: role.Name, Minima: model.Minima{MinMember: role.MinMember}}
 	part.Tasks = selected(members, func(task *model.Task) bool { return task.Role == role.Name })
-	part.Whole = hasStarted(part.Tasks)
+	part.Whole = hasStarted(part.Tasks) || slices.ContainsFunc(part.Tasks, model.Succeeded.Is)
 	part.BelowMinimum = IsBelow(&part.Minima, part.Tasks)
 	return part
 }

@@ -129,9 +129,14 @@ func TestWhatIsReadIsDeclared(t *testing.T) {
 	}
 }
 
-// TestExamplesInTheDocumentationAreGood reads every configuration that docs contain as a whole.
+// TestExamplesInTheDocumentationAreGood reads every configuration that docs contain as a whole, and topologies with the
+// built-in configuration.
 func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 	catalogue := offline(t)
+	builtin, err := os.ReadFile(filepath.Join("..", "..", "apis", "config", "v1alpha1", "default.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	seen := 0
 	for _, pattern := range []string{"*.md", "plugins/*.md"} {
 		files, err := filepath.Glob(filepath.Join("..", "..", "docs", pattern))
@@ -145,19 +150,26 @@ func TestExamplesInTheDocumentationAreGood(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, block := range strings.Split(string(page), "```yaml\n")[1:] {
-				text, _, _ := strings.Cut(block, "```")
-				// examples/joblimit tests its own.
-				if !strings.Contains(text, "\ntiers:") || strings.Contains(text, "name: joblimit") {
-					continue
-				}
-				seen++
-				if warnings, err := Lint(catalogue, filepath.Base(file), []byte(text)); err != nil || len(warnings) > 0 {
-					t.Errorf("%s: %v, warnings %v\n%s", file, err, warnings, text)
+				whole, _, _ := strings.Cut(block, "```")
+				for text := range strings.SplitSeq("\n"+whole, "\n---\n") {
+					switch {
+					case strings.Contains(text, "name: joblimit"):
+						continue // examples/joblimit tests its own
+					case strings.Contains("\n"+text, "\ntiers:"):
+					case strings.Contains("\n"+text, "\ntopologies:"): // to be added to the built-in configuration
+						text = string(builtin) + "\n" + text
+					default:
+						continue
+					}
+					seen++
+					if warnings, err := Lint(catalogue, filepath.Base(file), []byte(text)); err != nil || len(warnings) > 0 {
+						t.Errorf("%s: %v, warnings %v\n%s", file, err, warnings, text)
+					}
 				}
 			}
 		}
 	}
-	if seen < 5 {
-		t.Errorf("%d examples were found, want at least 5", seen)
+	if seen < 10 {
+		t.Errorf("%d examples were found, want at least 10", seen)
 	}
 }

@@ -1,7 +1,6 @@
 package containers
 
 import (
-	"context"
 	"fmt"
 	"syscall"
 	"testing"
@@ -17,9 +16,6 @@ import (
 	"github.com/tutti-sched/tutti/lab/harness"
 	"github.com/tutti-sched/tutti/lab/node"
 )
-
-// contextOf is a context for the cleanup of a test, whose own is over then.
-func contextOf(testing.TB) context.Context { return context.Background() }
 
 // machine is the real node of this name.
 func machine(t *testing.T, env *harness.Env, name string) *node.Machine {

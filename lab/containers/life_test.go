@@ -1,6 +1,7 @@
 package containers
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ const slot = "lab.tutti.dev/slot"
 func slots(t *testing.T, env *harness.Env, name string, n int) {
 	t.Helper()
 	set := func(patch string) error {
-		_, err := env.Clientset.CoreV1().Nodes().Patch(contextOf(t), name, "application/json-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
+		_, err := env.Clientset.CoreV1().Nodes().Patch(context.Background(), name, "application/json-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
 		return err
 	}
 	const path = "/status/capacity/lab.tutti.dev~1slot"
@@ -177,7 +178,7 @@ func class(t *testing.T, env *harness.Env, value int32) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := env.Client.Delete(contextOf(t), made); err != nil {
+		if err := env.Client.Delete(context.Background(), made); err != nil {
 			t.Error(err)
 		}
 	})

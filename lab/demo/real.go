@@ -29,6 +29,11 @@ func RunReal(ctx context.Context, options Options) error {
 	if err != nil {
 		return err
 	}
+	unlock, err := operators.Lock() // until the operator has ended with the cluster
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	d.cluster, err = cluster.Start(ctx, cluster.Options{
 		Kubernetes: options.Kubernetes, ControllerManager: true, Scheduler: true, RealNodes: 3,
 		Dir: filepath.Join(root, "build", "demo"), Out: d.screen.writer("cluster"),
@@ -106,11 +111,6 @@ func (d *realDemo) chart(ctx context.Context) error {
 
 func (d *realDemo) mpi(ctx context.Context) error {
 	d.screen.title("2. An MPIJob of mpi-operator, with Open MPI: launcher and workers start together")
-	release, err := operators.Lock()
-	if err != nil {
-		return err
-	}
-	defer release()
 	if _, err := operators.Install(ctx, d.cluster, d.screen.writer("operator"), operators.MPI("")); err != nil {
 		return err
 	}

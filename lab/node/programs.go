@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
@@ -127,6 +128,18 @@ func debianFiles(ctx context.Context, out io.Writer) (string, error) {
 		return "", err
 	}
 	dir := filepath.Join(root, "build", "debian")
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return "", fmt.Errorf("packages of Debian: %w", err)
+	}
+	lock, err := os.OpenFile(dir+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return "", fmt.Errorf("packages of Debian: %w", err)
+	}
+	defer lock.Close()
+	// A second process waits here until the first one has the files.
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", fmt.Errorf("packages of Debian: %w", err)
+	}
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}

@@ -89,7 +89,7 @@ func New(options Options) *State {
 	}
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, sources: sources.All(), maxGrace: model.DefaultMaxGrace,
-		incarnations: incarnations{newest: map[identity]observation{}}, pods: newPods(), nodes: map[string]*nodeState{},
+		incarnations: incarnations{newest: map[string]map[identity]observation{}}, pods: newPods(), nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{},
 		foreign: foreign{
 			specs: map[model.JobKey]*sources.Spec{}, readings: map[model.Source]Reading{}, news: map[model.JobKey]bool{},

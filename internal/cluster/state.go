@@ -186,6 +186,20 @@ func (s *State) Pod(uid types.UID) *corev1.Pod {
 	return nil
 }
 
+// JobOf returns the job that a pod belongs to; zero when the state does not hold the pod, or it is in none.
+func (s *State) JobOf(uid types.UID) model.JobKey {
+	if record := s.pods.record(uid); record != nil {
+		return record.task.Job
+	}
+	return model.JobKey{}
+}
+
+// PriorityOf returns the value of a PriorityClass; ok is false when there is none of that name.
+func (s *State) PriorityOf(class string) (value int32, ok bool) {
+	known, ok := s.classes[class]
+	return known.value, ok
+}
+
 // NextWake returns when time alone will change the next snapshot; false when it will not.
 func (s *State) NextWake(now time.Time) (time.Time, bool) {
 	var next time.Time

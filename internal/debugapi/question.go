@@ -2,6 +2,7 @@ package debugapi
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -10,8 +11,8 @@ import (
 // PathAsk takes a Question by POST, and answers it with an Answer.
 const PathAsk = "/debug/ask"
 
-// Question asks what would happen: the loop is rehearsed on a copy of the cluster, once as it is and once with the changes. Without
-// changes it asks when each job that waits will start.
+// Question asks what would happen: the loop is rehearsed on a copy of the cluster, once as it is and once with the changes.
+// Without changes it asks when each job that waits will start.
 type Question struct {
 	// Changes are made in the order config, without, drain, set, addNodes, submit, and those of one kind in theirs.
 	Changes []Change `json:"changes,omitempty"`
@@ -82,6 +83,11 @@ type Answer struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
+// NewAnswer returns an answer without jobs, as of that moment.
+func NewAnswer(at time.Time, notes []string) *Answer {
+	return &Answer{ListMeta: listMeta("Answer", at.UTC(), true), Jobs: []JobDifference{}, Notes: slices.Clone(notes)}
+}
+
 // JobDifference is what happens to one job.
 type JobDifference struct {
 	// Job is its kind, namespace and name.
@@ -111,8 +117,8 @@ type Fate struct {
 	State FateState `json:"state"`
 	// At is when it starts, is evicted, or ends; zero for the other states.
 	At time.Time `json:"at,omitzero"`
-	// Basis says how a start that waits for ends of pods is known, the weakest of them: Deadline or Estimate; empty when it waits for
-	// none.
+	// Basis says how a start that waits for ends of pods is known, the weakest of them: Deadline or Estimate; empty when it waits
+	// for none.
 	Basis string `json:"basis,omitempty"`
 	// After are the jobs whose ends came before the start, and when.
 	After []JobEnd `json:"after,omitempty"`

@@ -40,7 +40,9 @@ type fate struct {
 	evicts, loses int
 	lostAt, again time.Time
 	ends          time.Time
-	refusal       *model.Refusal
+	// waits reports that it has not its minimum at the end of the play, and refusal why; nil when that is not known.
+	waits   bool
+	refusal *model.Refusal
 }
 
 // newCourse takes down what there is at the beginning.
@@ -52,7 +54,7 @@ func newCourse(state *cluster.State, profile *engine.Profile) *course {
 		if len(job.Tasks) == 0 {
 			continue
 		}
-		f := &fate{runs: isWhole(job) || job.Count(model.Pending.Is) == 0}
+		f := &fate{runs: isWhole(job) || isOver(job)}
 		if c.fates[keyOf(job.Key)] = f; !f.runs {
 			waiting = append(waiting, job)
 		}
@@ -74,6 +76,11 @@ func newCourse(state *cluster.State, profile *engine.Profile) *course {
 // isWhole reports whether the job has the minimum that it needs.
 func isWhole(job *model.Job) bool {
 	return len(job.Tasks) > 0 && job.FirstUnmetMinimum((*model.Task).IsBound) == nil && job.Count((*model.Task).IsBound) > 0
+}
+
+// isOver reports whether all pods of the job have ended.
+func isOver(job *model.Job) bool {
+	return job.Count(model.Succeeded.Is)+job.Count(model.Failed.Is) == len(job.Tasks)
 }
 
 // keyOf returns the key of a job, and for a pod that the stage has made again the key of the first one.
@@ -126,7 +133,7 @@ func (c *course) follow(happened []event, snapshot *model.Snapshot, stage *stage
 				stage.planEnd(ends, task)
 			}
 		}
-		whole, over := isWhole(job), job.Count(model.Succeeded.Is) == len(job.Tasks)
+		whole, over := isWhole(job), isOver(job)
 		switch {
 		case over && f.ends.IsZero():
 			f.ends = snapshot.Now
@@ -144,12 +151,17 @@ func (c *course) follow(happened []event, snapshot *model.Snapshot, stage *stage
 	}
 }
 
-// close takes down why jobs wait at the end of the play.
+// close takes down which jobs wait at the end of the play, and why.
 func (c *course) close(refusals map[model.JobKey]*model.Refusal, snapshot *model.Snapshot, until time.Time) {
 	c.until = until
-	for key, refusal := range refusals {
-		if job := snapshot.Job(key); job != nil && len(job.Tasks) > 0 {
-			c.fate(key).refusal = refusal
+	for _, job := range snapshot.Jobs {
+		if len(job.Tasks) == 0 {
+			continue
+		}
+		f := c.fate(job.Key)
+		f.refusal = refusals[job.Key]
+		if f.waits = !isWhole(job) && !isOver(job); f.waits {
+			f.again = time.Time{}
 		}
 	}
 }
@@ -161,7 +173,7 @@ func (f *fate) show() debugapi.Fate {
 	}
 	shown := debugapi.Fate{State: debugapi.FateWaits, Evicts: f.evicts, Loses: f.loses}
 	switch {
-	case !f.starts.IsZero():
+	case !f.starts.IsZero() && !f.waits:
 		shown.State, shown.At, shown.Basis, shown.After, shown.Nodes = debugapi.FateStarts, f.starts.UTC(), f.basis, f.after, f.nodes
 	case f.loses > 0:
 		shown.State, shown.At = debugapi.FateEvicted, f.lostAt.UTC()
@@ -170,7 +182,7 @@ func (f *fate) show() debugapi.Fate {
 		}
 	case !f.ends.IsZero():
 		shown.State, shown.At = debugapi.FateEnds, f.ends.UTC()
-	case f.runs:
+	case f.runs && !f.waits:
 		shown.State = debugapi.FateRuns
 	}
 	waits := shown.State == debugapi.FateWaits || shown.State == debugapi.FateEvicted && shown.Again.IsZero()

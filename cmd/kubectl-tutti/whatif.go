@@ -236,6 +236,8 @@ func (q *askOptions) question(namespace string, input io.Reader) (*debugapi.Ques
 			nodes.Labels[key] = value
 		}
 		add(debugapi.Change{AddNodes: nodes})
+	} else if len(q.labels) > 0 {
+		return nil, errors.New("--label: is of the nodes of --add-nodes, and none are added")
 	}
 	for _, name := range q.files {
 		objects, err := readObjects(name, namespace, input)

@@ -104,9 +104,9 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	return build(ctx, deps, tracker, slices, "")
 }
 
-// Another builds the plugins once more, over the same informers and another view, for another goroutine. It reserves on its own:
-// what is reserved in the one is free in the other, and it sends no request to the API server. Call it before the informers start,
-// once.
+// Another builds the plugins once more, over the same informers and another view, for another goroutine. It reserves on its
+// own: what is reserved in the one is free in the other, and it sends no request to the API server. Call it before the
+// informers start, once.
 func (p *Plugins) Another(lister fwk.SharedLister, namespaces Namespaces) (*Plugins, error) {
 	deps := p.deps
 	deps.Lister, deps.Namespaces = lister, namespaces

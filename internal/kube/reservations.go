@@ -164,8 +164,8 @@ func (r *Reservations) Unreserve(pod types.UID) {
 	r.rereserve(h)
 }
 
-// UnreserveAll takes back what Reserve has reserved for any pod, the latest first; it writes nothing. The session's goroutine calls
-// it.
+// UnreserveAll takes back what Reserve has reserved for any pod, the latest first; it writes nothing. The session's goroutine
+// calls it.
 func (r *Reservations) UnreserveAll() {
 	r.mu.Lock()
 	held := slices.SortedFunc(maps.Values(r.held), func(a, b *reservation) int { return cmp.Compare(b.serial, a.serial) })

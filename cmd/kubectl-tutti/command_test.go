@@ -154,8 +154,8 @@ func (s *server) execute(t *testing.T, args ...string) string {
 	return strings.ReplaceAll(out.String(), s.URL, "$SERVER")
 }
 
-// TestCommands plays testdata: "serve PATH" sets the answer of a path, as YAML; "asked" shows the last question; "run" executes the words of its input, one a
-// line where they contain blanks.
+// TestCommands plays testdata: "serve PATH" sets the answer of a path, as YAML; "asked" shows the last question; "run" executes
+// the words of its input, one a line where they contain blanks.
 func TestCommands(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -243,3 +243,87 @@ func TestWhatIsPredictedHappens(t *testing.T) {
 	})
 	t.Logf("%d jobs differed: %v", differences, moved)
 }
+
+// second lets what is due happen: gangs end that have run for as long as they say, a cycle decides, and pods run that it has bound.
+// It takes down when gangs have their minimum for the first time.
+func (r *rehearsed) second(runs map[string]time.Duration, starts map[string]time.Time) {
+	ended := r.world.podNames(func(pod *corev1.Pod) bool {
+		last, known := runs[groupNamed(r.lines[pod.Name])]
+		return known && pod.Status.Phase == corev1.PodRunning && !pod.Status.StartTime.Add(last).After(r.world.now)
+	})
+	err := r.applyEvents("finish", ended, nil)
+	if err == nil {
+		_, err = r.cycle()
+	}
+	if err == nil {
+		err = r.confirm()
+	}
+	bound := r.world.podNames(func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodPending })
+	if err == nil {
+		err = r.applyEvents("run", bound, nil)
+	}
+	if err != nil {
+		r.t.Fatalf("%v\n%s", err, r.text)
+	}
+	for name, whole := range r.whole() {
+		if _, known := starts[name]; whole && !known {
+			starts[name] = r.world.now
+		}
+	}
+}
+
+// TestAPredictedStartIsTheStart, to the second, where gangs run for exactly as long as they say; where it is unknown, the gang has not
+// started by then.
+func TestAPredictedStartIsTheStart(t *testing.T) {
+	const horizon = 40 * time.Second
+	newStage, known, unknown := openLister(t), 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		r := &rehearsed{environment: newStage(), t: t, d: &random{t: t}, lines: map[string]string{}, again: map[string]int{}, lost: map[string]int{}}
+		r.configuration = pipeline.ReplaceAll(r.configuration, []byte(`actions: "allocate"`))
+		for i := range r.d.n(1, 3) {
+			r.do("node n%d cpu=%d", i, r.d.n(2, 5))
+		}
+		runs, starts := map[string]time.Duration{}, map[string]time.Time{}
+		for i := range r.d.n(3, 7) {
+			name := "g" + strconv.Itoa(i)
+			members := r.d.n(1, 3)
+			says := ""
+			if r.d.n(0, 5) > 0 {
+				runs[name] = time.Duration(r.d.n(2, 15)) * time.Second
+				says = fmt.Sprintf("expected=%s", runs[name])
+			}
+			r.do("group %s min=%d age=%dm %s", name, members, r.d.n(1, 9), says)
+			for j := range members {
+				r.do("pod %s-%d group=%s cpu=%d", name, j, name, r.d.n(1, 3))
+			}
+		}
+		r.second(runs, starts)
+		began, before := r.world.now, maps.Clone(starts)
+		question := &debugapi.Question{}
+		question.For.Duration = horizon
+		answer, err := rehearse.NewDesk(r, r.setting(), stillClock{}).Ask(context.Background(), question)
+		if err != nil {
+			t.Fatalf("%v\n%s", err, r.text)
+		}
+		for r.world.now.Before(began.Add(horizon)) {
+			r.world.now = r.world.now.Add(time.Second)
+			r.second(runs, starts)
+		}
+		for i := range answer.Jobs {
+			name, fate := answer.Jobs[i].Job[strings.LastIndexByte(answer.Jobs[i].Job, '/')+1:], &answer.Jobs[i].Now
+			start, started := starts[name]
+			if _, was := before[name]; was {
+				t.Fatalf("%s runs already", name)
+			}
+			if fate.State == debugapi.FateStarts {
+				known++
+			} else {
+				unknown++
+			}
+			if started != (fate.State == debugapi.FateStarts) || started && !start.Equal(fate.At.Truncate(time.Second)) {
+				t.Fatalf("%s starts at %s (%t), and %s at %s was predicted; it is %s now\n%s", name, start, started, fate.State, fate.At, began, r.text)
+			}
+		}
+	})
+	t.Logf("%d starts were predicted, and %d were unknown", known, unknown)
+}

@@ -77,6 +77,7 @@ var rules = []rule{
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
 	{of: "internal/rehearse", ours: []string{"internal/scheduler", "internal/cluster", "internal/commit", "internal/debugapi", "pkg/engine",
 		"pkg/model", "pkg/isolated", "apis"}, client: true},
+	{of: "internal/capture", ours: []string{"internal/scheduler", "internal/cluster", "internal/lifecycle", "internal/backoff", "pkg/model"}},
 	{of: "internal/configuration", ours: []string{"pkg/engine", "pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "internal/kube",
 		"pkg/model", "pkg/argument", "internal/metrics", "apis"}, client: true},
 	{of: "cmd/tutti-scheduler", ours: []string{"*"}, client: true, manager: true},

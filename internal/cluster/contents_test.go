@@ -143,7 +143,7 @@ func episode(t *rapid.T, w *world, s *State, now time.Time) {
 	switch w.number(3, "episode") {
 	case 0:
 		s.Assume(model.Decision{Job: job.Key, Reservation: &model.Reservation{
-			Since: now, Until: now.Add(time.Hour), Nodes: []model.ReservedNode{{Node: w.name("n", 3), Members: 1}},
+			Since: now.Truncate(time.Second), Until: now.Truncate(time.Second).Add(time.Hour), Nodes: []model.ReservedNode{{Node: w.name("n", 3), Members: 1}},
 		}})
 	case 1:
 		var victims []model.Eviction

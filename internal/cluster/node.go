@@ -89,8 +89,10 @@ func (s *State) setNode(name string, after *nodeState) {
 	before := s.nodes[name]
 	if after == nil {
 		delete(s.nodes, name)
+		s.leases.trackNode(name, nil)
 	} else {
 		s.nodes[name] = after
+		s.leases.trackNode(name, after.isolated)
 	}
 	s.setOffers(before.offers(), after.offers())
 	s.setReported(before.offers(), after.offers())
@@ -110,13 +112,11 @@ func (e *NodeSeen) apply(s *State, _ types.UID) Effect {
 		s.dirty.addNode(e.Node.Name, true)
 		s.setNode(e.Node.Name, nil)
 		s.readHoldersAgain(e.Node.Name)
-		s.leases.trackNode(e.Node.Name, nil)
 		return Effect{Schedule: true}
 	}
 	after := s.readNode(e.Node)
 	s.setNode(e.Node.Name, after)
 	changed := before == nil || !sameCapacity(before, after)
-	s.leases.trackNode(e.Node.Name, after.isolated)
 	if changed && (after.isolated != nil || before != nil && before.isolated != nil) {
 		s.conflicts.dirty[e.Node.Name] = struct{}{}
 		s.leases.dirty = true // it may be another node

@@ -15,6 +15,7 @@
 //	check.go    what is to be done about a gang before a cycle
 //	part.go     a part, and what its pods say of binds
 //	minimum.go  a minimum that changes before the first bind is sent
+//	json.go     what is known of gangs, as a file has it
 package lifecycle
 
 import (

@@ -1,9 +1,12 @@
 package scheduler
 
 import (
+	"maps"
+
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -14,6 +17,9 @@ type Moment struct {
 	Contents *cluster.Contents
 	// Delays are what is left out for a while after failures.
 	Delays *backoff.Delays
+	// Gangs are what is known of gangs beside the contents, and Refusals why the last cycle refused jobs.
+	Gangs    *lifecycle.Gangs
+	Refusals map[model.JobKey]*model.Refusal
 	// Cycle is the number of the last cycle, Leading whether the loop decides.
 	Cycle   uint64
 	Leading bool
@@ -23,8 +29,21 @@ type Moment struct {
 // must not block.
 func (s *Scheduler) Moment(deliver func(*Moment)) {
 	s.mailbox.inspect(func(debugapi.Inspected) {
-		deliver(&Moment{Contents: s.state.Contents(), Delays: s.delays.Clone(), Cycle: s.history.Last(), Leading: s.Leading()})
+		delays := s.delays.Clone()
+		deliver(&Moment{
+			Contents: s.state.Contents(), Delays: delays, Gangs: s.gangs.Clone(delays), Refusals: maps.Clone(s.refusals), Cycle: s.history.Last(),
+			Leading: s.Leading(),
+		})
 	})
+}
+
+// GoOn lets a new loop lead from the moment of another one on, on a state that holds its contents: without Lead, which would look
+// again for what the other one knows. The first step runs a cycle. Calls that were under way are not, and nothing answers them.
+func (s *Scheduler) GoOn(moment *Moment) {
+	delays := moment.Delays.Clone()
+	*s.delays, *s.gangs, s.refusals = *delays, *moment.Gangs.Clone(s.delays), moment.Refusals
+	s.leading.Store(true)
+	s.cycle.at(moment.Contents.At)
 }
 
 // Refusals returns why jobs wait, as of the last cycle, not to be changed. The goroutine that calls Step calls it.

@@ -69,7 +69,9 @@ type process struct {
 	planned  bool
 	stepping bool
 	// mail reports that letters have come while the loop was at work, for which it does not go to sleep.
-	mail    bool
+	mail bool
+	// letters counts what was put into the mailbox.
+	letters int
 	quick   int
 	stepped time.Time
 	// inFlight are the calls without a reply; chosen is where each pod was last decided to go, seen what the process knew then;
@@ -233,6 +235,7 @@ func (p *process) synced() {
 	p.trace("%s leads", p)
 	p.judge.onTakeover(p)
 	p.mailbox.Lead()
+	p.letters++
 	p.wakeUp(0)
 }
 
@@ -271,12 +274,14 @@ func (p *process) receiveEvent(event cluster.Event) {
 		return
 	}
 	p.mailbox.Event(event)
+	p.letters++
 	p.wakeUp(0)
 }
 
 // answered puts a reply into the mailbox.
 func (p *process) answered(reply commit.Reply) {
 	p.mailbox.Reply(reply)
+	p.letters++
 	if p.mail = p.stepping; !p.mail {
 		p.wakeUp(0)
 	}

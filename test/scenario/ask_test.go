@@ -244,8 +244,8 @@ func TestWhatIsPredictedHappens(t *testing.T) {
 	t.Logf("%d jobs differed: %v", differences, moved)
 }
 
-// second lets what is due happen: gangs end that have run for as long as they say, a cycle decides, and pods run that it has bound.
-// It takes down when gangs have their minimum for the first time.
+// second lets what is due happen: gangs end that have run for as long as they say, a cycle decides, and pods run that it has
+// bound. It takes down when gangs have their minimum for the first time.
 func (r *rehearsed) second(runs map[string]time.Duration, starts map[string]time.Time) {
 	ended := r.world.podNames(func(pod *corev1.Pod) bool {
 		last, known := runs[groupNamed(r.lines[pod.Name])]
@@ -272,8 +272,8 @@ func (r *rehearsed) second(runs map[string]time.Duration, starts map[string]time
 	}
 }
 
-// TestAPredictedStartIsTheStart, to the second, where gangs run for exactly as long as they say; where it is unknown, the gang has not
-// started by then.
+// TestAPredictedStartIsTheStart, to the second, where gangs run for exactly as long as they say; where it is unknown, the gang
+// has not started by then.
 func TestAPredictedStartIsTheStart(t *testing.T) {
 	const horizon = 40 * time.Second
 	newStage, known, unknown := openLister(t), 0, 0

@@ -184,8 +184,16 @@ func (r *rehearsed) change() (change []debugapi.Change, make func()) {
 	}
 }
 
+func asJSON(t *rapid.T, answer *debugapi.Answer) string {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // TestWhatIsPredictedHappens: in a random cluster at rest a change is supposed, and then made. Each job then has its minimum, or
-// waits, as the answer said, and it has lost as many pods.
+// waits, as the answer said, and it has lost as many pods. The same question has the same answer, byte by byte.
 func TestWhatIsPredictedHappens(t *testing.T) {
 	newStage, differences, moved := openLister(t), 0, map[debugapi.FateState]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -215,6 +223,10 @@ func TestWhatIsPredictedHappens(t *testing.T) {
 		}
 		if r.state.Snapshot(r.world.now).Digest() != digest {
 			t.Fatal("the question has changed the cluster")
+		}
+		again, err := rehearse.NewDesk(r, r.setting(), stillClock{}).Ask(context.Background(), &debugapi.Question{Changes: changes})
+		if err != nil || asJSON(t, again) != asJSON(t, answer) {
+			t.Fatalf("another answer to the same question: %v\n%s\n%s", err, asJSON(t, answer), asJSON(t, again))
 		}
 		predicted, loses := maps.Clone(before), map[string]int{}
 		for i := range answer.Jobs {

@@ -13,8 +13,6 @@ import (
 type Contents struct {
 	// At is when the last snapshot was taken.
 	At time.Time
-	// Version is that of this snapshot.
-	Version uint64
 	// held is a state with what is carried over, without what follows from it: indexes, snapshot and view.
 	held *State
 	// pods are what is known of each pod, in no order.
@@ -25,7 +23,7 @@ type Contents struct {
 // goroutine that owns the state calls it.
 func (s *State) Contents() *Contents {
 	s.queues.noteStarts() // they name queues of the snapshot
-	c := &Contents{At: s.snapshot.Now, Version: s.snapshot.Version, held: New(Options{}), pods: make([]*podState, 0, len(s.pods.entries))}
+	c := &Contents{At: s.snapshot.Now, held: New(Options{}), pods: make([]*podState, 0, len(s.pods.entries))}
 	c.held.carry(s)
 	for _, entry := range s.pods.entries {
 		if entry.record != nil {

@@ -278,6 +278,34 @@ func TestRestoredStatesAreApart(t *testing.T) {
 	})
 }
 
+// Another goroutine restores states while the one that owns the first goes on; the race detector judges.
+func TestContentsAreReadBesideTheState(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w, live := newWorld(t), newState()
+		w.graces = true
+		for range 20 {
+			live.Apply(w.step())
+		}
+		now := start.Add(time.Minute)
+		live.Snapshot(now)
+		contents, done := live.Contents(), make(chan struct{})
+		go func() {
+			defer close(done)
+			for range 2 {
+				s := Restore(contents, nil)
+				s.Snapshot(now)
+				s.Configure(nil, time.Second)
+				s.Snapshot(now)
+			}
+		}()
+		defer func() { <-done }()
+		for range 20 {
+			live.Apply(w.step())
+			session(t, w, live, live.Snapshot(now))
+		}
+	})
+}
+
 // Each map of the contents is another one than that of the state.
 func TestContentsShareNoMap(t *testing.T) {
 	s := newState(node("n"), pod("p", on("n"), phase("Running"), of("g")), group("g", 1), deviceClass("d0", ""), &kube.NodeDevices{Node: "n"})

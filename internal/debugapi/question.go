@@ -71,6 +71,8 @@ type AddNodes struct {
 // Answer is what would happen.
 type Answer struct {
 	ListMeta `json:",inline"`
+	// Cycle is the number of the last cycle before the question.
+	Cycle uint64 `json:"cycle,omitempty"`
 	// Until is up to when the plays went, in virtual time.
 	Until time.Time `json:"until"`
 	// Supposed says what was changed; nil when nothing was.

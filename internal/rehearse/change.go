@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -156,80 +157,43 @@ func (r *rehearsal) drain(drain *debugapi.Drain) (string, error) {
 
 // noNode says that there is no such node, and which name is the most similar.
 func (r *rehearsal) noNode(flag, name string) error {
-	nearest, least := "", len(name)/2+1
+	var names []string
 	for _, node := range r.state.LastSnapshot().Nodes {
-		if d := distance(name, node.Name); d < least {
-			nearest, least = node.Name, d
-		}
+		names = append(names, node.Name)
 	}
-	if nearest == "" {
-		return fmt.Errorf("%s %s: there is no such node", flag, name)
+	if nearest := config.Nearest(name, names); nearest != "" {
+		return fmt.Errorf("%s %s: there is no such node; %s is the most similar", flag, name, nearest)
 	}
-	return fmt.Errorf("%s %s: there is no such node; %s is the most similar", flag, name, nearest)
-}
-
-// distance is how many letters differ, are missing or are too many.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := last
-			if a[i] != b[j] {
-				replaced++
-			}
-			last = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("%s %s: there is no such node", flag, name)
 }
 
 // set changes the spec of an object by a JSON merge patch.
 func (r *rehearsal) set(patch *debugapi.Patch) (string, error) {
 	kind := strings.ToLower(patch.Kind)
-	said := strings.Trim(kind+"/"+patch.Namespace+"/"+patch.Name, "/")
-	if patch.Namespace == "" {
-		said = kind + "/" + patch.Name
+	said := kind + "/" + patch.Name
+	if patch.Namespace != "" {
+		said = kind + "/" + patch.Namespace + "/" + patch.Name
 	}
-	missing := fmt.Errorf("--set %s: there is no such object", said)
-	switch kind {
-	case "podgroup":
-		key := model.JobKey{Namespace: patch.Namespace, Name: patch.Name}
-		if r.state.Group(key) == nil {
-			return "", missing
-		}
-		var err error
+	var err error
+	key, node := model.JobKey{Namespace: patch.Namespace, Name: patch.Name}, r.state.LastSnapshot().Node(patch.Name)
+	switch {
+	case kind == "podgroup" && r.state.Group(key) != nil:
 		r.stage.changeGroup(key, func(group *v1alpha1.PodGroup) { err = merge(&group.Spec, patch.Spec) })
-		return fmt.Sprintf("%s: %s", said, patch.Spec), wrap(said, err)
-	case "queue":
-		if r.state.Queue(patch.Name) == nil {
-			return "", missing
-		}
-		var err error
+	case kind == "queue" && r.state.Queue(patch.Name) != nil:
 		r.stage.changeQueue(patch.Name, func(queue *v1alpha1.Queue) { err = merge(&queue.Spec, patch.Spec) })
-		return fmt.Sprintf("%s: %s", said, patch.Spec), wrap(said, err)
-	case "node":
-		node := r.state.LastSnapshot().Node(patch.Name)
-		if node == nil {
-			return "", r.noNode("--set node", patch.Name)
-		}
-		var err error
+	case kind == "node" && node != nil:
 		r.stage.changeNode(node, func(node *corev1.Node) { err = merge(&node.Spec, patch.Spec) })
-		return fmt.Sprintf("%s: %s", said, patch.Spec), wrap(said, err)
+	case kind == "node":
+		return "", r.noNode("--set node", patch.Name)
+	case kind == "podgroup" || kind == "queue":
+		err = errors.New("there is no such object")
+	default:
+		err = errors.New("only the spec of a podgroup, a queue or a node can be set")
 	}
-	return "", fmt.Errorf("--set %s: only the spec of a podgroup, a queue or a node can be set", said)
-}
-
-func wrap(said string, err error) error {
 	if err != nil {
-		return fmt.Errorf("--set %s: %w", said, err)
+		return "", fmt.Errorf("--set %s: %w", said, err)
 	}
-	return nil
+	return fmt.Sprintf("%s: %s", said, patch.Spec), nil
 }
 
 // merge applies a JSON merge patch to a spec. A field that the spec does not have is an error.

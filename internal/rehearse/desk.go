@@ -99,6 +99,7 @@ func answerTo(
 		return nil, apierrors.NewServiceUnavailable("this scheduler does not lead")
 	}
 	answer := debugapi.NewAnswer(moment.Contents.At, setting.Inexact)
+	answer.Cycle = moment.Cycle
 	var changed *rehearsal
 	if len(question.Changes) > 0 {
 		var err error

@@ -184,8 +184,16 @@ func (r *rehearsed) change() (change []debugapi.Change, make func()) {
 	}
 }
 
+func asJSON(t *rapid.T, answer *debugapi.Answer) string {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // TestWhatIsPredictedHappens: in a random cluster at rest a change is supposed, and then made. Each job then has its minimum, or
-// waits, as the answer said, and it has lost as many pods.
+// waits, as the answer said, and it has lost as many pods. The same question has the same answer, byte by byte.
 func TestWhatIsPredictedHappens(t *testing.T) {
 	newStage, differences, moved := openLister(t), 0, map[debugapi.FateState]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -216,6 +224,10 @@ func TestWhatIsPredictedHappens(t *testing.T) {
 		if r.state.Snapshot(r.world.now).Digest() != digest {
 			t.Fatal("the question has changed the cluster")
 		}
+		again, err := rehearse.NewDesk(r, r.setting(), stillClock{}).Ask(context.Background(), &debugapi.Question{Changes: changes})
+		if err != nil || asJSON(t, again) != asJSON(t, answer) {
+			t.Fatalf("another answer to the same question: %v\n%s\n%s", err, asJSON(t, answer), asJSON(t, again))
+		}
 		predicted, loses := maps.Clone(before), map[string]int{}
 		for i := range answer.Jobs {
 			name := answer.Jobs[i].Job[strings.LastIndexByte(answer.Jobs[i].Job, '/')+1:]
@@ -244,8 +256,8 @@ func TestWhatIsPredictedHappens(t *testing.T) {
 	t.Logf("%d jobs differed: %v", differences, moved)
 }
 
-// second lets what is due happen: gangs end that have run for as long as they say, a cycle decides, and pods run that it has bound.
-// It takes down when gangs have their minimum for the first time.
+// second lets what is due happen: gangs end that have run for as long as they say, a cycle decides, and pods run that it has
+// bound. It takes down when gangs have their minimum for the first time.
 func (r *rehearsed) second(runs map[string]time.Duration, starts map[string]time.Time) {
 	ended := r.world.podNames(func(pod *corev1.Pod) bool {
 		last, known := runs[groupNamed(r.lines[pod.Name])]
@@ -272,8 +284,8 @@ func (r *rehearsed) second(runs map[string]time.Duration, starts map[string]time
 	}
 }
 
-// TestAPredictedStartIsTheStart, to the second, where gangs run for exactly as long as they say; where it is unknown, the gang has not
-// started by then.
+// TestAPredictedStartIsTheStart, to the second, where gangs run for exactly as long as they say; where it is unknown, the gang
+// has not started by then.
 func TestAPredictedStartIsTheStart(t *testing.T) {
 	const horizon = 40 * time.Second
 	newStage, known, unknown := openLister(t), 0, 0

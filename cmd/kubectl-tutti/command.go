@@ -42,7 +42,7 @@ pause and resume write a ConfigMap of the scheduler's namespace, or a Queue. You
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
 	}
 	a.AddFlags(command.PersistentFlags())
-	command.AddCommand(newWhy(a), newStatus(a), newGet(a), newWhen(a), newWhatIf(a), newPause(a, "pause", true), newPause(a, "resume", false), newVersion(a))
+	command.AddCommand(newWhy(a), newStatus(a), newGet(a), newWhen(a), newWhatIf(a), newPause(a, "pause", true), newPause(a, "resume", false), newVersion(a), newCapture(a), newReplay(a))
 	for verb, instead := range removed {
 		command.AddCommand(&cobra.Command{
 			Use: verb, Hidden: true, DisableFlagParsing: true,

@@ -79,7 +79,6 @@ type UnreadPod struct {
 // order of a map. It comes first.
 type Memory struct {
 	At               time.Time                      `json:"at"`
-	Version          uint64                         `json:"version"`
 	Second           int64                          `json:"second"`
 	Dimensions       []corev1.ResourceName          `json:"dimensions"`
 	Schedulers       []string                       `json:"schedulers"`
@@ -280,7 +279,7 @@ func (s *State) readRecord(record *PodRecord) {
 func (c *Contents) memory() *Memory {
 	s := c.held
 	m := &Memory{
-		At: c.At.UTC(), Version: c.Version, Second: s.second, Schedulers: s.SchedulerNames(), MaxGrace: s.maxGrace, AgentLeases: s.leases.mode,
+		At: c.At.UTC(), Second: s.second, Schedulers: s.SchedulerNames(), MaxGrace: s.maxGrace, AgentLeases: s.leases.mode,
 		Leading: s.leading, InheritsStarts: s.queues.inherits, Namespaces: s.namespaces.labels, Leases: s.leases.until, Readings: s.foreign.readings,
 		Unbound: slices.Sorted(maps.Keys(s.claims.unbound)), LastStarts: s.queues.lastStart, PriorityClasses: map[string]PriorityClassRecord{},
 		Reserved: ofJobs(s.reserved, func(r *groupReservation) ReservationRecord {
@@ -354,7 +353,7 @@ func (m *Memory) begin(translators []model.RequestTranslator) (*State, error) {
 
 // end lets the state remember what the objects, which were applied meanwhile, do not say.
 func (m *Memory) end(s *State) {
-	s.snapshot.Now, s.snapshot.Version, s.second, s.leading, s.queues.inherits = m.At, m.Version, m.Second, m.Leading, m.InheritsStarts
+	s.snapshot.Now, s.second, s.leading, s.queues.inherits = m.At, m.Second, m.Leading, m.InheritsStarts
 	s.queues.lastStart, s.reserved, s.foreign.news = map[string]time.Time{}, map[model.JobKey]*groupReservation{}, map[model.JobKey]bool{}
 	maps.Copy(s.queues.lastStart, m.LastStarts)
 	s.others.pods = map[types.UID]member{}

@@ -12,6 +12,7 @@
 //	lastgood.go            the last good version, kept for the next process
 //	tell.go                events about versions
 //	explain.go, page.go    the documentation of actions, plugins and arguments
+//	rehearsed.go           the catalogue of rehearsals, with a cluster and without
 //
 // It knows no action and no plugin: the registry has them, and they declare their arguments (see pkg/argument). apis/config
 // defines the syntax. It decides nothing about scheduling, and never swaps a profile itself: it returns one when the loop
@@ -21,16 +22,10 @@ package configuration
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
-
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
-	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/pkg/actions"
 	"github.com/tutti-sched/tutti/pkg/engine"
 	"github.com/tutti-sched/tutti/pkg/framework"
@@ -50,14 +45,7 @@ func Catalogue(kubePlugins plugins.Kube, extra ...framework.PluginRegistration) 
 // Offline returns a registry from which everything can be created but nothing run: no request is made. What it starts ends
 // with the context. Call it once per process.
 func Offline(ctx context.Context, extra ...framework.PluginRegistration) (*engine.Registry, error) {
-	client, err := kubernetes.NewForConfig(&rest.Config{})
-	if err != nil {
-		return nil, fmt.Errorf("client: %w", err)
-	}
-	state := cluster.New(cluster.Options{Dimensions: model.NewDimensions()})
-	kubePlugins, err := kube.New(ctx, kube.Deps{
-		Lister: state.View(), Informers: informers.NewSharedInformerFactory(client, 0), Client: client,
-	})
+	kubePlugins, err := WithoutServer(ctx, cluster.New(cluster.Options{Dimensions: model.NewDimensions()}).View(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,8 @@ const (
 	PathDomains = "/debug/domains"
 	// PathJobs takes the parameters namespace and labelSelector; without them, it has all jobs.
 	PathJobs = "/debug/jobs"
+	// PathCapture has a file for package capture.
+	PathCapture = "/debug/capture"
 )
 
 // How a client is authenticated, and how it knows that it talks to the scheduler that leads.
@@ -56,6 +58,8 @@ type Source struct {
 	Config  func() *ConfigList
 	// Ask answers a question, with errors of apimachinery.
 	Ask func(context.Context, *Question) (*Answer, error)
+	// Capture returns a file with what the scheduler knows, with errors as Ask.
+	Capture func(context.Context) ([]byte, error)
 }
 
 // Handlers returns what serves the documents, by path.
@@ -67,6 +71,7 @@ func (s Source) Handlers() map[string]http.Handler {
 		PathCycles:  handler(func(context.Context, url.Values) (document, error) { return s.Cycles(), nil }),
 		PathConfig:  handler(func(context.Context, url.Values) (document, error) { return s.Config(), nil }),
 		PathAsk:     asking(s.Ask),
+		PathCapture: capturing(s.Capture),
 		PathJobs: handler(func(ctx context.Context, asked url.Values) (document, error) {
 			return s.Jobs(ctx, asked.Get("namespace"), asked.Get("labelSelector"))
 		}),
@@ -92,20 +97,45 @@ func asking(ask func(context.Context, *Question) (*Answer, error)) http.Handler 
 			return
 		}
 		answer, err := ask(request.Context(), &question)
-		if refused, is := errors.AsType[*apierrors.StatusError](err); is {
-			status := refused.Status()
-			if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
-				w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
-			}
-			http.Error(w, status.Message, int(status.Code))
-			return
-		}
 		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
+			refuse(w, err)
 			return
 		}
 		write(w, request, answer)
 	})
+}
+
+// capturing serves a file.
+func capturing(capture func(context.Context) ([]byte, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method != http.MethodGet {
+			w.Header().Set("Allow", http.MethodGet)
+			http.Error(w, "only GET is served here", http.StatusMethodNotAllowed)
+			return
+		}
+		file, err := capture(request.Context())
+		if err != nil {
+			refuse(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/octet-stream")
+		w.Header().Set("Cache-Control", "no-store")
+		_, _ = w.Write(file) // the client may have gone
+	})
+}
+
+// refuse answers with an error, in the status of one of apimachinery.
+func refuse(w http.ResponseWriter, err error) {
+	refused, is := errors.AsType[*apierrors.StatusError](err)
+	if !is {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	status := refused.Status()
+	if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
+	}
+	http.Error(w, status.Message, int(status.Code))
 }
 
 // document is a list that is served, as itself or as the table of its columns.

@@ -51,32 +51,45 @@ func NewDesk(loop Loop, setting *Setting, clock clock.PassiveClock) *Desk {
 	return d
 }
 
-// Ask answers a question. Its errors are those of apimachinery: BadRequest for a mistake in the question, all of them at once,
-// TooManyRequests, ServiceUnavailable where the loop does not lead, Timeout for a play that is too long, and InternalError
-// after a panic, which is one of the rehearsal alone.
+// Ask answers a question. Its errors are those of Use, BadRequest for a mistake in the question, all of them at once, and Timeout
+// for a play that is too long.
 func (d *Desk) Ask(ctx context.Context, question *debugapi.Question) (answer *debugapi.Answer, err error) {
 	configuration, err := configurationOf(question)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	err = d.Use(ctx, func(ctx context.Context, moment *scheduler.Moment, setting *Setting) (err error) {
+		answer, err = answerTo(ctx, question, configuration, moment, setting)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return answer, nil
+}
+
+// Use calls do with the present moment, in its turn, and within what all questions may take. Its errors are those of do, and of
+// apimachinery: TooManyRequests, ServiceUnavailable where the loop does not lead, Timeout where others have their turn, and
+// InternalError after a panic, which is one of the rehearsal alone.
+func (d *Desk) Use(ctx context.Context, do func(context.Context, *scheduler.Moment, *Setting) error) (err error) {
 	defer d.waiting.Add(-1)
 	if d.waiting.Add(1) > maxWaiting {
-		return nil, apierrors.NewTooManyRequests("too many questions wait", 1)
+		return apierrors.NewTooManyRequests("too many questions wait", 1)
 	}
 	select {
 	case <-d.turn:
 		defer func() { d.turn <- struct{}{} }()
 	case <-ctx.Done():
-		return nil, apierrors.NewTimeoutError("other questions are answered", 1)
+		return apierrors.NewTimeoutError("other questions are answered", 1)
 	}
 	if wait := d.overdrawn(); wait > 0 {
-		return nil, apierrors.NewTooManyRequests("questions have taken their part of the processor", int(wait/time.Second)+1)
+		return apierrors.NewTooManyRequests("questions have taken their part of the processor", int(wait/time.Second)+1)
 	}
 	began := d.clock.Now()
 	defer func() {
 		d.pay(d.clock.Since(began))
 		if value := recover(); value != nil {
-			answer, err = nil, apierrors.NewInternalError(fmt.Errorf("something panicked in the rehearsal, not in the scheduler: %s", model.OneLine(value)))
+			err = apierrors.NewInternalError(fmt.Errorf("something panicked in the rehearsal, not in the scheduler: %s", model.OneLine(value)))
 		}
 	}()
 	ctx, cancel := context.WithTimeout(ctx, maxTime)
@@ -85,9 +98,12 @@ func (d *Desk) Ask(ctx context.Context, question *debugapi.Question) (answer *de
 	d.loop.Moment(func(moment *scheduler.Moment) { moments <- moment })
 	select {
 	case moment := <-moments:
-		return answerTo(ctx, question, configuration, moment, d.setting)
+		if !moment.Leading {
+			return apierrors.NewServiceUnavailable("this scheduler does not lead")
+		}
+		return do(ctx, moment, d.setting)
 	case <-ctx.Done():
-		return nil, apierrors.NewServiceUnavailable("the scheduler is busy")
+		return apierrors.NewServiceUnavailable("the scheduler is busy")
 	}
 }
 
@@ -95,9 +111,6 @@ func (d *Desk) Ask(ctx context.Context, question *debugapi.Question) (answer *de
 func answerTo(
 	ctx context.Context, question *debugapi.Question, configuration []byte, moment *scheduler.Moment, setting *Setting,
 ) (*debugapi.Answer, error) {
-	if !moment.Leading {
-		return nil, apierrors.NewServiceUnavailable("this scheduler does not lead")
-	}
 	answer := debugapi.NewAnswer(moment.Contents.At, setting.Inexact)
 	answer.Cycle = moment.Cycle
 	var changed *rehearsal

@@ -151,6 +151,11 @@ func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
 	return e.send(ctx, e.client.Get(), path, accept, into)
 }
 
+// GetRaw reads what a path has, as Get does, and does not interpret it.
+func (e *Client) GetRaw(ctx context.Context, path string) ([]byte, error) {
+	return e.raw(ctx, e.client.Get(), path, "")
+}
+
 // Post sends a document to a path, and reads the answer as Get does.
 func (e *Client) Post(ctx context.Context, path, accept string, document, into any) error {
 	text, err := json.Marshal(document)
@@ -161,29 +166,37 @@ func (e *Client) Post(ctx context.Context, path, accept string, document, into a
 }
 
 func (e *Client) send(ctx context.Context, request *rest.Request, path, accept string, into any) error {
-	text, err := request.RequestURI(path).SetHeader("Accept", cmp.Or(accept, "application/json")).DoRaw(ctx)
-	said := strings.TrimSpace(string(text))
-	switch refused, isAnswer := errors.AsType[*apierrors.StatusError](err); {
-	case err == nil:
-	case !isAnswer && strings.Contains(err.Error(), "x509:"):
-		return fmt.Errorf("ask the scheduler (%s): %w; it is not the certificate that the scheduler that leads has written to its ConfigMap, or not of "+
-			"--scheduler-certificate-authority: where another replica has just begun to lead, try again", e.what, err)
-	case !isAnswer:
-		return fmt.Errorf("ask the scheduler (%s): %w", e.what, err)
-	case apierrors.IsUnauthorized(err):
-		return fmt.Errorf("the scheduler (%s) does not accept the token: %s", e.what, said)
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("the scheduler (%s) refuses: %s; %w", e.what, said, errRefused)
-	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the scheduler (%s) does not know %s: it is older than this command", e.what, path)
-	default:
-		code := int(refused.ErrStatus.Code)
-		return fmt.Errorf("the scheduler (%s) answers %d %s: %s", e.what, code, http.StatusText(code), said)
+	text, err := e.raw(ctx, request, path, accept)
+	if err != nil {
+		return err
 	}
 	if err := json.Unmarshal(text, into); err != nil {
 		return fmt.Errorf("answer of the scheduler (%s): %w", e.what, err)
 	}
 	return nil
+}
+
+func (e *Client) raw(ctx context.Context, request *rest.Request, path, accept string) ([]byte, error) {
+	text, err := request.RequestURI(path).SetHeader("Accept", cmp.Or(accept, "application/json")).DoRaw(ctx)
+	said := strings.TrimSpace(string(text))
+	switch refused, isAnswer := errors.AsType[*apierrors.StatusError](err); {
+	case err == nil:
+	case !isAnswer && strings.Contains(err.Error(), "x509:"):
+		return nil, fmt.Errorf("ask the scheduler (%s): %w; it is not the certificate that the scheduler that leads has written to its ConfigMap, or not of "+
+			"--scheduler-certificate-authority: where another replica has just begun to lead, try again", e.what, err)
+	case !isAnswer:
+		return nil, fmt.Errorf("ask the scheduler (%s): %w", e.what, err)
+	case apierrors.IsUnauthorized(err):
+		return nil, fmt.Errorf("the scheduler (%s) does not accept the token: %s", e.what, said)
+	case apierrors.IsForbidden(err):
+		return nil, fmt.Errorf("the scheduler (%s) refuses: %s; %w", e.what, said, errRefused)
+	case apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("the scheduler (%s) does not know %s: it is older than this command", e.what, path)
+	default:
+		code := int(refused.ErrStatus.Code)
+		return nil, fmt.Errorf("the scheduler (%s) answers %d %s: %s", e.what, code, http.StatusText(code), said)
+	}
+	return text, nil
 }
 
 // maxRetryAfter is the longest time, in seconds, that an answer may say to wait. client-go sets no limit.

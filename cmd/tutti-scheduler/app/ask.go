@@ -1,25 +1,17 @@
 package app
 
 import (
-	"slices"
+	"bytes"
+	"context"
 
-	fwk "k8s.io/kube-scheduler/framework"
-
-	config "github.com/tutti-sched/tutti/apis/config/v1alpha1"
-	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/capture"
 	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/rehearse"
+	"github.com/tutti-sched/tutti/internal/scheduler"
+	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/engine"
-	"github.com/tutti-sched/tutti/pkg/framework"
-	"github.com/tutti-sched/tutti/pkg/plugins/extender"
 )
-
-// shown is the state that the plugins of rehearsals read. Questions are answered one at a time.
-type shown struct {
-	fwk.SharedLister
-	kube.Namespaces
-}
 
 // inexact is what rehearsals never show exactly.
 var inexact = []string{
@@ -30,19 +22,12 @@ var inexact = []string{
 // openRehearsals makes what answers questions, over plugins of its own. The loop is started later; the informers are not
 // started yet.
 func (o *options) openRehearsals(p *process, kubePlugins *kube.Plugins) (*rehearse.Setting, error) {
-	view := &shown{}
+	view := &configuration.View{}
 	another, err := kubePlugins.Another(view, view)
 	if err != nil {
 		return nil, err
 	}
-	silent := framework.PluginRegistration{
-		Name: extender.Name, Summary: extender.Summary, Arguments: extender.Arguments(),
-		New: func(arguments *config.Reader) (framework.Factory, error) {
-			extender.ReadArguments(arguments)
-			return func() framework.Plugin { return agreeing{} }, nil
-		},
-	}
-	catalogue := configuration.Catalogue(another, append(slices.Clone(o.extra), silent)...)
+	catalogue := configuration.Rehearsed(another, o.extra...)
 	return &rehearse.Setting{
 		Profile: func(text []byte) (*engine.Profile, error) {
 			report := p.live.Report()
@@ -56,12 +41,24 @@ func (o *options) openRehearsals(p *process, kubePlugins *kube.Plugins) (*rehear
 			}
 			return profile, err
 		},
-		Show:  func(state *cluster.State) { view.SharedLister, view.Namespaces = state.View(), state },
+		Show:  view.Show,
 		Reset: another.UnreserveAll, BindDeadline: o.bindDeadline, Inexact: inexact,
 	}, nil
 }
 
-// agreeing takes the place of extenders, and has nothing against anything.
-type agreeing struct{}
-
-func (agreeing) Name() string { return extender.Name }
+// capture writes down what the scheduler knows.
+func (p *process) capture(ctx context.Context) ([]byte, error) {
+	var file bytes.Buffer
+	err := p.desk.Use(ctx, func(_ context.Context, moment *scheduler.Moment, setting *rehearse.Setting) error {
+		profile, err := setting.Profile(nil)
+		if err != nil {
+			return err
+		}
+		report := p.live.Report()
+		return capture.Write(&file, capture.Header{
+			Version: version.Version(), Kubernetes: p.served.Version, Gates: p.gates, Configuration: report.Active.Text, Paused: report.Paused,
+			Inexact: []string{"extenders are not asked", "searches that end by time may end elsewhere"},
+		}, moment, profile.Translators())
+	})
+	return file.Bytes(), err
+}

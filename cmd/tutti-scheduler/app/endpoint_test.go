@@ -95,8 +95,9 @@ func serve(t *testing.T, o *options) (address string, own *tls.Certificate, judg
 		Ask: func(_ context.Context, question *debugapi.Question) (*debugapi.Answer, error) {
 			return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d changes", len(question.Changes)), 7)
 		},
-		Cycles: func() *debugapi.CycleList { return &debugapi.CycleList{Total: 7} },
-		Config: func() *debugapi.ConfigList { return debugapi.NewConfigList(debugapi.Config{Source: "built in"}, true) },
+		Capture: func(context.Context) ([]byte, error) { return []byte("captured"), nil },
+		Cycles:  func() *debugapi.CycleList { return &debugapi.CycleList{Total: 7} },
+		Config:  func() *debugapi.ConfigList { return debugapi.NewConfigList(debugapi.Config{Source: "built in"}, true) },
 	}, own), &rest.Config{Host: judge.URL}, http.DefaultClient)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +163,7 @@ func TestEndpointServesThoseWhoMay(t *testing.T) {
 	const yes, unknown, no = http.StatusOK, http.StatusUnauthorized, http.StatusForbidden
 	for path, want := range map[string]string{
 		"/metrics": "go_goroutines", debugapi.PathNodes: `"name":"n1"`, debugapi.PathCycles: `"total":7`,
-		debugapi.PathConfig: `"source":"built in"`,
+		debugapi.PathConfig: `"source":"built in"`, debugapi.PathCapture: "captured",
 	} {
 		for token, of := range map[string]struct{ metrics, debug int }{
 			"": {unknown, unknown}, "forged": {unknown, unknown}, "poor": {no, unknown}, "good": {yes, unknown},

@@ -104,6 +104,8 @@ type process struct {
 	loop    *scheduler.Scheduler
 	// desk answers questions about what would happen.
 	desk *rehearse.Desk
+	// gates are the feature gates of the flags.
+	gates string
 	// served is what the API server served at the start, servesQueues whether it served Queues; measured are the metrics.
 	served       kube.Served
 	servesQueues bool
@@ -167,6 +169,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, fmt.Errorf("client for volumes and claims: %w", err)
 	}
+	p.gates = o.featureGates
 	kubePlugins, err := p.openKube(ctx, o.featureGates, state, preparing)
 	if err != nil {
 		return nil, err

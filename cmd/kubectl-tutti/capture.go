@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/utils/clock"
 
 	"github.com/tutti-sched/tutti/cmd/kubectl-tutti/connect"
 	"github.com/tutti-sched/tutti/internal/capture"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/rehearse"
+	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/internal/version"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -86,14 +88,9 @@ with + by the other one.`,
 	}
 	command.Flags().StringVar(&config, "config", "", "file with another configuration of the scheduler")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		opened, err := os.Open(args[0])
+		file, err := readCapture(args[0])
 		if err != nil {
 			return err
-		}
-		defer opened.Close()
-		file, err := capture.Read(opened)
-		if err != nil {
-			return fmt.Errorf("%s: %w", args[0], err)
 		}
 		var other []byte
 		if config != "" {
@@ -118,19 +115,59 @@ with + by the other one.`,
 	return command
 }
 
+// readCapture reads the file of a capture.
+func readCapture(name string) (*capture.File, error) {
+	opened, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	file, err := capture.Read(opened)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return file, nil
+}
+
+// openCapture makes the moment of a capture again, and what rehearsals of it need until the context ends.
+func openCapture(ctx context.Context, file *capture.File) (*scheduler.Moment, *rehearse.Setting, error) {
+	setting, err := file.Setting(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	profile, err := setting.Profile(nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	moment, err := file.Moment(profile.Translators())
+	return moment, setting, err
+}
+
+// still is a loop that has stopped at a moment.
+type still struct{ moment *scheduler.Moment }
+
+func (s still) Moment(deliver func(*scheduler.Moment)) { deliver(s.moment) }
+
+// askFile answers a question about a capture.
+func askFile(ctx context.Context, name string, question *debugapi.Question) (*debugapi.Answer, error) {
+	file, err := readCapture(name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	moment, setting, err := openCapture(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	return rehearse.NewDesk(still{moment}, setting, clock.RealClock{}).Ask(ctx, question)
+}
+
 // replay returns what the cycle after a capture decides, and why jobs wait; with another configuration what differs with it.
 func replay(ctx context.Context, file *capture.File, other []byte) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	setting, err := file.Setting(ctx)
-	if err != nil {
-		return nil, err
-	}
-	profile, err := setting.Profile(nil)
-	if err != nil {
-		return nil, err
-	}
-	moment, err := file.Moment(profile.Translators())
+	moment, setting, err := openCapture(ctx, file)
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/capture"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 )
@@ -112,5 +113,45 @@ func TestReplay(t *testing.T) {
 	}
 	if _, err := run(other); err == nil || !strings.Contains(err.Error(), "not a capture") {
 		t.Errorf("a file that is none: %v", err)
+	}
+}
+
+// What the scheduler sends is written to a new file, which can be replayed, unless it is no capture.
+func TestCapture(t *testing.T) {
+	s, file := newServer(t), filepath.Join(t.TempDir(), "night.tutti")
+	run := func(args ...string) string {
+		return s.execute(t, append(args, "--scheduler-server", "$SERVER", "--scheduler-insecure-skip-tls-verify", "--scheduler-token", "t")...)
+	}
+	s.objects[debugapi.PathCapture] = captureOf(t)
+	if text, want := run("capture", "-f", file), file+" has the cluster as of 2027-01-15 08:00:00, after cycle 41.\n"; text != want {
+		t.Errorf("%q, want %q", text, want)
+	}
+	if text := s.execute(t, "replay", file); !strings.Contains(text, "train-0 is bound to n1") {
+		t.Errorf("the replay is\n%s", text)
+	}
+	if text := run("capture", "-f", file); !strings.Contains(text, "exists") {
+		t.Errorf("a file that exists: %s", text)
+	}
+	s.objects[debugapi.PathCapture] = os.DevNull
+	if text := run("capture", "-f", file+"2"); !strings.Contains(text, "answer of the scheduler: not a capture") {
+		t.Errorf("an answer that is no capture: %s", text)
+	}
+	if _, err := os.Stat(file + "2"); err == nil {
+		t.Error("an answer that is no capture was written")
+	}
+}
+
+// A question about a capture is answered without a scheduler.
+func TestQuestionsAboutACapture(t *testing.T) {
+	s, file := newServer(t), captureOf(t)
+	text := s.execute(t, "what-if", "--from", file, "--add-nodes", "2", "--like", "n1")
+	if !strings.Contains(text, "PodGroup ml/big") || !strings.Contains(text, "starts") || !strings.Contains(text, "As of 08:00:00") {
+		t.Errorf("what-if answers\n%s", text)
+	}
+	if text := s.execute(t, "when", "--from", file, "-n", "ml"); !strings.Contains(text, "PodGroup ml/big") {
+		t.Errorf("when answers\n%s", text)
+	}
+	if text := s.execute(t, "when", "--from", os.DevNull); !strings.Contains(text, "not a capture") {
+		t.Errorf("a file that is no capture: %s", text)
 	}
 }

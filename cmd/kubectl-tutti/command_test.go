@@ -113,6 +113,7 @@ func (s *server) scheduler(t *testing.T) debugapi.Source {
 			read(debugapi.PathAsk, answer)
 			return answer, err
 		},
+		Capture: func(context.Context) ([]byte, error) { return os.ReadFile(s.objects[debugapi.PathCapture]) },
 		Jobs: func(_ context.Context, namespace, labelSelector string) (*debugapi.JobList, error) {
 			list := &debugapi.JobList{}
 			read(debugapi.PathJobs, list)

@@ -26,8 +26,9 @@ import (
 type askOptions struct {
 	endpointFlags
 	format *genericclioptions.PrintFlags
-	// horizon is --for.
+	// horizon is --for, and from a capture that is asked about in place of a scheduler; empty is none.
 	horizon time.Duration
+	from    string
 
 	files, drains, without, sets, labels []string
 	addNodes                             int
@@ -39,6 +40,7 @@ func newAsk(a *clientFlags, command *cobra.Command) *askOptions {
 	q := &askOptions{endpointFlags: endpointFlags{clientFlags: a}, format: genericclioptions.NewPrintFlags("")}
 	q.endpointFlags.addFlags(command.Flags())
 	q.format.AddFlags(command)
+	command.Flags().StringVar(&q.from, "from", "", "file of kubectl tutti capture that is asked about, in place of the scheduler")
 	return q
 }
 
@@ -79,7 +81,7 @@ It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's names
 	flags.StringVar(&q.config, "config", "", "file with another configuration of the scheduler")
 	flags.DurationVar(&q.horizon, "for", 0, "how far to play, such as 8h; at most 168h")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		_, namespace, err := q.load()
+		namespace, err := q.namespace()
 		if err != nil {
 			return err
 		}
@@ -118,7 +120,7 @@ It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's names
 	command.Flags().DurationVar(&q.horizon, "for", 24*time.Hour, "how far to play; at most 168h")
 	command.Flags().BoolVarP(&q.everywhere, "all-namespaces", "A", false, "the jobs of all namespaces")
 	command.RunE = func(command *cobra.Command, args []string) error {
-		_, namespace, err := q.load()
+		namespace, err := q.namespace()
 		if err != nil {
 			return err
 		}
@@ -144,11 +146,24 @@ It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's names
 
 // ask asks the scheduler.
 func (q *askOptions) ask(command *cobra.Command, question *debugapi.Question) (*debugapi.Answer, error) {
+	if q.from != "" {
+		return askFile(command.Context(), q.from, question)
+	}
 	answer := &debugapi.Answer{}
 	err := q.connected(command.Context(), func(endpoint *connect.Client) error {
 		return endpoint.Post(command.Context(), debugapi.PathAsk, "", question, answer)
 	})
 	return answer, err
+}
+
+// namespace returns the one of the flags or of the kubeconfig. A question about a capture needs no cluster.
+func (q *askOptions) namespace() (string, error) {
+	if q.from != "" {
+		namespace, _, err := q.ToRawKubeConfigLoader().Namespace()
+		return namespace, err
+	}
+	_, namespace, err := q.load()
+	return namespace, err
 }
 
 // show prints the answer as a table, with its notes below, or in a format for programs.

@@ -62,10 +62,9 @@ type Header struct {
 
 // knowledge is what the loop knows beside the contents.
 type knowledge struct {
-	Leading  bool                            `json:"leading"`
-	Delays   *backoff.Delays                 `json:"delays"`
-	Gangs    *lifecycle.Gangs                `json:"gangs"`
-	Refusals []cluster.OfJob[*model.Refusal] `json:"refusals"`
+	Leading bool             `json:"leading"`
+	Delays  *backoff.Delays  `json:"delays"`
+	Gangs   *lifecycle.Gangs `json:"gangs"`
 }
 
 // end is the last line. Lines counts those before it, and SHA256 is of their text; Snapshot is the digest of the snapshot.
@@ -90,10 +89,6 @@ func Write(to io.Writer, header Header, moment *scheduler.Moment, translators []
 	header.Format, header.At, header.Cycle = Format, moment.Contents.At.UTC(), moment.Cycle
 	header.Inexact = append(slices.Clone(header.Inexact), inexact(records)...)
 	known := &knowledge{Leading: moment.Leading, Delays: moment.Delays, Gangs: moment.Gangs}
-	for job, refusal := range moment.Refusals {
-		known.Refusals = append(known.Refusals, cluster.OfJob[*model.Refusal]{Job: job, Value: refusal})
-	}
-	slices.SortFunc(known.Refusals, func(a, b cluster.OfJob[*model.Refusal]) int { return a.Job.Compare(b.Job) })
 	snapshot := cluster.Restore(moment.Contents, translators).Snapshot(moment.Contents.At).Digest()
 
 	zip := gzip.NewWriter(to)
@@ -214,14 +209,9 @@ func (f *File) Moment(translators []model.RequestTranslator) (*scheduler.Moment,
 		return nil, fmt.Errorf("%w: it was written by version %s", ErrDiffers, f.Version)
 	}
 	delays := f.known.Delays.Clone()
-	moment := &scheduler.Moment{
-		Contents: contents, Delays: delays, Gangs: f.known.Gangs.Clone(delays), Refusals: map[model.JobKey]*model.Refusal{}, Cycle: f.Cycle,
-		Leading: f.known.Leading,
-	}
-	for _, refusal := range f.known.Refusals {
-		moment.Refusals[refusal.Job] = refusal.Value
-	}
-	return moment, nil
+	return &scheduler.Moment{
+		Contents: contents, Delays: delays, Gangs: f.known.Gangs.Clone(delays), Cycle: f.Cycle, Leading: f.known.Leading,
+	}, nil
 }
 
 // UnmarshalJSON reads what the loop knows; the delays have the policies of this version.

@@ -1,8 +1,6 @@
 package scheduler
 
 import (
-	"maps"
-
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
@@ -17,9 +15,8 @@ type Moment struct {
 	Contents *cluster.Contents
 	// Delays are what is left out for a while after failures.
 	Delays *backoff.Delays
-	// Gangs are what is known of gangs beside the contents, and Refusals why the last cycle refused jobs.
-	Gangs    *lifecycle.Gangs
-	Refusals map[model.JobKey]*model.Refusal
+	// Gangs are what is known of gangs beside the contents.
+	Gangs *lifecycle.Gangs
 	// Cycle is the number of the last cycle, Leading whether the loop decides.
 	Cycle   uint64
 	Leading bool
@@ -31,8 +28,7 @@ func (s *Scheduler) Moment(deliver func(*Moment)) {
 	s.mailbox.inspect(func(debugapi.Inspected) {
 		delays := s.delays.Clone()
 		deliver(&Moment{
-			Contents: s.state.Contents(), Delays: delays, Gangs: s.gangs.Clone(delays), Refusals: maps.Clone(s.refusals), Cycle: s.history.Last(),
-			Leading: s.Leading(),
+			Contents: s.state.Contents(), Delays: delays, Gangs: s.gangs.Clone(delays), Cycle: s.history.Last(), Leading: s.Leading(),
 		})
 	})
 }
@@ -41,7 +37,7 @@ func (s *Scheduler) Moment(deliver func(*Moment)) {
 // again for what the other one knows. The first step runs a cycle. Calls that were under way are not, and nothing answers them.
 func (s *Scheduler) GoOn(moment *Moment) {
 	delays := moment.Delays.Clone()
-	*s.delays, *s.gangs, s.refusals = *delays, *moment.Gangs.Clone(s.delays), moment.Refusals
+	*s.delays, *s.gangs = *delays, *moment.Gangs.Clone(s.delays)
 	s.leading.Store(true)
 	s.cycle.at(moment.Contents.At)
 }

@@ -48,6 +48,7 @@ type replayedStep struct {
 	at        time.Time
 	decisions []model.Decision
 	moment    *scheduler.Moment
+	refusals  map[model.JobKey]*model.Refusal
 }
 
 // beforeStep looks at the step before, and has the next one hand over its moment. Nothing came into the mailbox before and
@@ -61,7 +62,7 @@ func (r *replayer) beforeStep(p *process) {
 	r.steps[p] = [2]replayedStep{steps[1], {letters: p.letters, at: p.clock.Now()}}
 	p.loop.Moment(func(moment *scheduler.Moment) {
 		last := r.steps[p]
-		last[1].moment = moment
+		last[1].moment, last[1].refusals = moment, p.loop.Refusals()
 		r.steps[p] = last
 	})
 }
@@ -102,7 +103,7 @@ func (r *replayer) compare(p *process, moment *scheduler.Moment, then replayedSt
 	if want != got {
 		r.t.Fatalf("seed %d, %s at %s: cycle %d decided\n%s\nand its replay\n%s", p.config.Seed, p, then.at, moment.Cycle+1, want, got)
 	}
-	if want, got := codesOf(then.moment.Refusals), codesOf(refusals); !maps.Equal(want, got) {
+	if want, got := codesOf(then.refusals), codesOf(refusals); !maps.Equal(want, got) {
 		r.t.Fatalf("seed %d, %s at %s: cycle %d refused\n%s\nand its replay\n%s", p.config.Seed, p, then.at, moment.Cycle+1, want, got)
 	}
 	setting.Profile = func(text []byte) (*engine.Profile, error) { return p.filters.buildWith(p.kubeOf(p), text) }

@@ -28,7 +28,9 @@ func TestTheChartRunsAsPods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kill(t, env, p)
+	if err := kill(t.Context(), env, p); err != nil {
+		t.Fatal(err)
+	}
 	awaitLeader(t, env, first)
 	eventuallyPod(t, env, release.Namespace, first, func(p *corev1.Pod) error {
 		if status := p.Status.ContainerStatuses[0]; status.RestartCount == 0 || !status.Ready {
@@ -112,17 +114,12 @@ func replicas(t *testing.T, env *harness.Env) []string {
 }
 
 // kill ends the first process of a pod's container with SIGKILL, on its node.
-func kill(t *testing.T, env *harness.Env, p *corev1.Pod) {
-	t.Helper()
+func kill(ctx context.Context, env *harness.Env, p *corev1.Pod) error {
+	id := strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
 	for _, m := range env.Cluster.Machines() {
-		if m.Name() != p.Spec.NodeName {
-			continue
+		if m.Name() == p.Spec.NodeName {
+			return m.KillContainer(ctx, id)
 		}
-		id := strings.TrimPrefix(p.Status.ContainerStatuses[0].ContainerID, "containerd://")
-		if err := m.KillContainer(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
-		return
 	}
-	t.Fatalf("no machine is named %q", p.Spec.NodeName)
+	return fmt.Errorf("no machine is named %q", p.Spec.NodeName)
 }

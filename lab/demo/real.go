@@ -101,7 +101,7 @@ func (d *realDemo) chart(ctx context.Context) error {
 	d.screen.title("1. The chart, with the images of make image: two replicas and a leader")
 	stop := d.screen.heartbeat("chart", "building images, and waiting for its pods")
 	defer stop()
-	if err := release.InstallOnNodes(ctx, d.cluster, d.screen.writer("images")); err != nil {
+	if err := release.InstallOnNodes(ctx, d.cluster, "1", d.screen.writer("images")); err != nil {
 		return err
 	}
 	_, err := d.kubectl(ctx, "get", "pods", "-n", release.Namespace, "-o", "wide")

@@ -2,13 +2,19 @@ package containers
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -77,6 +83,92 @@ func TestAWrongArgumentIsInTheLogOfTheCrashLoop(t *testing.T) {
 	if after := replicas(t, env); !slices.Equal(before, after) {
 		t.Errorf("ready replicas %v, before %v", after, before)
 	}
+}
+
+// TestMetricsThroughTheService: an account that metrics.readers names reads the metrics of each replica that the Service has, with a
+// token of the API server; another account may not, and a request without a token is not known.
+func TestMetricsThroughTheService(t *testing.T) {
+	env := lab(t)
+	ns := env.Namespace(t)
+	upgrade(t, env, "--set", "metrics.service.enabled=true",
+		"--set-json", fmt.Sprintf(`metrics.readers=[{"kind":"ServiceAccount","name":"prometheus","namespace":%q}]`, ns))
+	addresses := map[string]bool{}
+	env.Eventually(t, func() error {
+		slices, err := env.Clientset.DiscoveryV1().EndpointSlices(release.Namespace).List(t.Context(), metav1.ListOptions{
+			LabelSelector: discoveryv1.LabelServiceName + "=" + release.Deployment + "-metrics",
+		})
+		if err != nil {
+			return err
+		}
+		for _, slice := range slices.Items {
+			for _, endpoint := range slice.Endpoints {
+				addresses[endpoint.Addresses[0]] = true
+			}
+		}
+		if len(addresses) != 2 {
+			return fmt.Errorf("the Service has %d addresses, want those of 2 replicas", len(addresses))
+		}
+		return nil
+	})
+	// Without metrics.certificate no client can verify the certificate.
+	insecure := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	read := func(address, token string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+address+":8443/metrics", http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		answer, err := insecure.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+	token := func(account string) string {
+		env.Create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: account}})
+		made, err := env.Clientset.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made.Status.Token
+	}
+	reader, other := token("prometheus"), token("other")
+	for address := range addresses {
+		if code, text := read(address, reader); code != http.StatusOK || !strings.Contains(text, "tutti_") {
+			t.Errorf("%s answers %d to a reader: %.200s", address, code, text)
+		}
+		if code, text := read(address, other); code != http.StatusForbidden {
+			t.Errorf("%s answers %d to another account, want 403: %.200s", address, code, text)
+		}
+		if code, text := read(address, ""); code != http.StatusUnauthorized {
+			t.Errorf("%s answers %d without a token, want 401: %.200s", address, code, text)
+		}
+	}
+}
+
+// upgrade upgrades the release with additional values, until the test ends.
+func upgrade(t *testing.T, env *harness.Env, values ...string) {
+	t.Helper()
+	chart, err := release.Chart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append([]string{"upgrade", release.Name, chart, "--namespace", release.Namespace, "--reuse-values", "--wait"}, values...)
+	if _, err := env.Cluster.Helm(t.Context(), all...); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := env.Cluster.Helm(context.Background(), "rollback", release.Name, "--namespace", release.Namespace, "--wait"); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // awaitLeader waits until a pod other than this one holds the Lease of the scheduler, and returns its name.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strconv"
@@ -70,6 +71,49 @@ func TestIsolatedCPUsOnTheKernel(t *testing.T) {
 		s.clear()
 	}
 }
+
+// TestAnUpgradeOfTheAgent: a new agent takes over the containers as they are, and moves none. CPUs of a pod that is complete, and of
+// one that ended while there was no agent, are free again.
+func TestAnUpgradeOfTheAgent(t *testing.T) {
+	env := lab(t)
+	s := &sequence{T: t, env: env, namespace: env.Namespace(t)}
+	s.agent()
+	one := []harness.PodOption{oneIsolated(), onNode(quiet), grace(1)}
+	for cpu := s.set(isolatedCPUs()).Len(); cpu > 0; cpu-- { // each isolated CPU has been used by a pod that is complete
+		name := fmt.Sprint("isolated-complete-", cpu)
+		env.Create(t, pod(env, s.namespace, name, "true", append(one, neverAgain)...))
+		eventuallyPod(t, env, s.namespace, name, in(corev1.PodSucceeded))
+	}
+	env.Create(t, pod(env, s.namespace, "ordinary", "sleep infinity", onNode(quiet), grace(1)))
+	eventuallyPod(t, env, s.namespace, "ordinary", in(corev1.PodRunning))
+	restart := func() {
+		t.Helper()
+		for _, args := range [][]string{{"rollout", "restart"}, {"rollout", "status", "--timeout=5m"}} {
+			args = append(args, "daemonset/"+release.DaemonSet, "--namespace", release.Namespace)
+			if _, err := env.Cluster.Kubectl(t.Context(), args...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	restart()
+	s.pods = []string{"ordinary"}
+	for cpu := s.set(isolatedCPUs()).Len(); cpu > 0; cpu-- {
+		name := fmt.Sprint("isolated-", cpu)
+		env.Create(t, pod(env, s.namespace, name, "sleep infinity", one...))
+		eventuallyPod(t, env, s.namespace, name, in(corev1.PodRunning))
+		s.pods = append(s.pods, name)
+	}
+	s.atRest()
+	before := s.running()
+	restart()
+	s.atRest()
+	if after := s.running(); !reflect.DeepEqual(before, after) {
+		t.Errorf("the containers have %v after the upgrade, before %v", after, before)
+	}
+}
+
+// neverAgain lets the kubelet start a container once.
+func neverAgain(p *corev1.Pod) { p.Spec.RestartPolicy = corev1.RestartPolicyNever }
 
 // sequence is one of them.
 type sequence struct {

@@ -167,6 +167,11 @@ func (m *Machine) Name() string { return m.spec.Name }
 // Address is the node's address, which the machine, its nodes and their pods reach.
 func (m *Machine) Address() string { return m.network.address(firstHost + m.index) }
 
+// DevicePlugins is the folder in which the kubelet and its device plugins have their sockets, as this machine sees it.
+func (m *Machine) DevicePlugins() string {
+	return filepath.Join(m.dir, "lib", "kubelet", "device-plugins")
+}
+
 // group is the control group of its pods, below that of each hierarchy.
 func (m *Machine) group() string { return m.network.bridge() + "/" + m.spec.Name }
 

@@ -30,6 +30,9 @@ func isolatedCPUs() string {
 	return "1-3"
 }
 
+// saysCPUs is the script of a container that first prints on which CPUs it may run.
+const saysCPUs = `grep Cpus_allowed_list: /proc/self/status | cut -f 2; sleep infinity`
+
 // oneIsolated asks for an isolated CPU for the pod's container.
 func oneIsolated() harness.PodOption {
 	return func(p *corev1.Pod) {
@@ -99,7 +102,7 @@ func TestAnUpgradeOfTheAgent(t *testing.T) {
 	s.pods = []string{"ordinary"}
 	for cpu := s.set(isolatedCPUs()).Len(); cpu > 0; cpu-- {
 		name := fmt.Sprint("isolated-", cpu)
-		env.Create(t, pod(env, s.namespace, name, "sleep infinity", one...))
+		env.Create(t, pod(env, s.namespace, name, saysCPUs, one...))
 		eventuallyPod(t, env, s.namespace, name, in(corev1.PodRunning))
 		s.pods = append(s.pods, name)
 	}
@@ -157,7 +160,7 @@ func (s *sequence) start(kind string, options ...harness.PodOption) string {
 	s.Helper()
 	s.made++
 	name := fmt.Sprintf("%s-%d", kind, s.made)
-	s.env.Create(s, pod(s.env, s.namespace, name, `sleep infinity`, append(options, onNode(quiet), grace(1))...))
+	s.env.Create(s, pod(s.env, s.namespace, name, saysCPUs, append(options, onNode(quiet), grace(1))...))
 	s.pods = append(s.pods, name)
 	// Half of the time the next step comes before the container runs.
 	if s.random.IntN(2) == 0 {
@@ -264,6 +267,9 @@ func (s *sequence) atRest() {
 		for name, cpus := range running["isolated"] {
 			if cpus.Len() != 1 || !cpus.Within(all) {
 				return fmt.Errorf("%s has the CPUs %s, want one of %s after %v", name, cpus, all, s.steps)
+			}
+			if first := s.set(logs(s.T, s.env, s.namespace, name, "")); first != cpus {
+				s.Errorf("%s began on the CPUs %s, and has %s after %v", name, first, cpus, s.steps)
 			}
 		}
 		for name, cpus := range running["ordinary"] {

@@ -5,7 +5,11 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,17 +22,33 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/harness"
 )
 
-// TestTheChartRunsAsPods: the images of `make image` run as the chart has them, one of two replicas leads, and `helm test`
-// passes. When the leader's container is killed, the other replica leads, and the first one comes back.
+// TestTheChartRunsAsPods: the images of `make image` run as the chart has them, one of two replicas leads, and the commands of
+// the chart's notes do what they say, `helm test` among them. When the leader's container is killed, the other replica leads, and
+// the first one comes back.
 func TestTheChartRunsAsPods(t *testing.T) {
 	env := lab(t)
 	first := awaitLeader(t, env, "")
-	if _, err := env.Cluster.Helm(t.Context(), "test", release.Name, "--namespace", release.Namespace); err != nil {
-		t.Fatal(err)
+	ran := 0
+	for command := range notes(t, env) {
+		shell := exec.CommandContext(t.Context(), "sh", "-ec", command)
+		tools := filepath.Dir(env.Cluster.Program(binaries.APIServer)) // kubectl and helm of this version, beside the server
+		shell.Env = append(os.Environ(), "KUBECONFIG="+env.Cluster.Kubeconfig(), "PATH="+tools+":"+os.Getenv("PATH"))
+		said, err := shell.CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", command, err, said)
+		}
+		if strings.Contains(command, "holderIdentity") && !strings.HasPrefix(string(said), first) {
+			t.Errorf("%s prints %q, want the leader %s", command, said, first)
+		}
+		ran++
+	}
+	if ran != 5 {
+		t.Errorf("the notes have %d commands, want 5", ran)
 	}
 	p, err := get(t.Context(), env, release.Namespace, first)
 	if err != nil {
@@ -85,8 +105,25 @@ func TestAWrongArgumentIsInTheLogOfTheCrashLoop(t *testing.T) {
 	}
 }
 
-// TestMetricsThroughTheService: an account that metrics.readers names reads the metrics of each replica that the Service has, with a
-// token of the API server; another account may not, and a request without a token is not known.
+// notes yields the commands that the installed chart tells its user to run.
+func notes(t *testing.T, env *harness.Env) iter.Seq[string] {
+	t.Helper()
+	text, err := env.Cluster.Helm(t.Context(), "get", "notes", release.Name, "--namespace", release.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			command := strings.TrimSpace(line)
+			if (strings.HasPrefix(command, "kubectl ") || strings.HasPrefix(command, "helm ")) && !yield(command) {
+				return
+			}
+		}
+	}
+}
+
+// TestMetricsThroughTheService: an account that metrics.readers names reads the metrics of each replica that the Service has,
+// with a token of the API server; another account may not, and a request without a token is not known.
 func TestMetricsThroughTheService(t *testing.T) {
 	env := lab(t)
 	ns := env.Namespace(t)

@@ -75,8 +75,8 @@ func TestIsolatedCPUsOnTheKernel(t *testing.T) {
 	}
 }
 
-// TestAnUpgradeOfTheAgent: a new agent takes over the containers as they are, and moves none. CPUs of a pod that is complete, and of
-// one that ended while there was no agent, are free again.
+// TestAnUpgradeOfTheAgent: a new agent takes over the containers as they are, and moves none. CPUs of a pod that is complete, and
+// of one that ended while there was no agent, are free again.
 func TestAnUpgradeOfTheAgent(t *testing.T) {
 	env := lab(t)
 	s := &sequence{T: t, env: env, namespace: env.Namespace(t)}
@@ -268,7 +268,15 @@ func (s *sequence) atRest() {
 			if cpus.Len() != 1 || !cpus.Within(all) {
 				return fmt.Errorf("%s has the CPUs %s, want one of %s after %v", name, cpus, all, s.steps)
 			}
-			if first := s.set(logs(s.T, s.env, s.namespace, name, "")); first != cpus {
+			said, err := printed(s.Context(), s.env, s.namespace, name, "")
+			if err != nil {
+				return err
+			}
+			first, err := isolated.ParseSet(said)
+			if err != nil {
+				return err // the kubelet's words, while containerd does not answer it
+			}
+			if first != cpus {
 				s.Errorf("%s began on the CPUs %s, and has %s after %v", name, first, cpus, s.steps)
 			}
 		}

@@ -102,11 +102,11 @@ func selection(full bool) []step {
 				return nil
 			}
 			options := containers.Options{Rounds: 10, Out: out}
-			runs, err := containers.Measure(ctx, options)
+			result, err := containers.Measure(ctx, options)
 			if err != nil {
 				return err
 			}
-			return page.Write(docs, "README.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
+			return page.Write(docs, "README.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, result), nil)
 		}},
 		{"profiles", writeProfiles},
 	}

@@ -85,11 +85,11 @@ func benchContainersCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			options.Out = cmd.ErrOrStderr()
-			runs, err := containers.Measure(cmd.Context(), options)
+			result, err := containers.Measure(cmd.Context(), options)
 			if err != nil {
 				return err
 			}
-			text := options.Markdown(version(options.Kubernetes), runs)
+			text := options.Markdown(version(options.Kubernetes), result)
 			fmt.Fprint(cmd.OutOrStdout(), text)
 			if docs == "" {
 				return nil

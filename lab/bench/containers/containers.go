@@ -69,22 +69,38 @@ type Run struct {
 	Rounds []Round
 }
 
+// Result is what was measured.
+type Result struct {
+	// Nodes are the nodes when the chart is installed and no job has run.
+	Nodes []Node
+	Runs  []Run
+}
+
+// Node is one of the nodes.
+type Node struct {
+	Name string
+	// Took is how long its start took, beside that of the others: until containerd, kubelet and kube-proxy answered.
+	Took time.Duration
+	// Memory is what its processes hold, in bytes, its containers among them.
+	Memory int64
+}
+
 // Measure starts a cluster with real nodes, installs the chart in it, and measures one job after another. It needs root, as
 // lab/node does, and says what is missing.
-func Measure(ctx context.Context, options Options) (runs []Run, err error) {
+func Measure(ctx context.Context, options Options) (result Result, err error) {
 	if options.Rounds < 1 {
-		return nil, errors.New("rounds must be 1 or more")
+		return result, errors.New("rounds must be 1 or more")
 	}
 	if missing := node.Missing(); len(missing) > 0 {
-		return nil, fmt.Errorf("real nodes need %s", strings.Join(missing, ", "))
+		return result, fmt.Errorf("real nodes need %s", strings.Join(missing, ", "))
 	}
 	root, err := binaries.Root()
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	unlock, err := operators.Lock()
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	defer unlock()
 	c, err := cluster.Start(ctx, cluster.Options{
@@ -92,32 +108,39 @@ func Measure(ctx context.Context, options Options) (runs []Run, err error) {
 		Dir: filepath.Join(root, "build", "bench"), Out: options.Out,
 	})
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	defer func() { err = errors.Join(err, c.Stop()) }()
 	jobs, err := options.prepare(ctx, c, root)
 	if err != nil {
-		return nil, err
+		return result, err
+	}
+	for _, m := range c.Machines() {
+		memory, err := m.Memory(ctx)
+		if err != nil {
+			return result, err
+		}
+		result.Nodes = append(result.Nodes, Node{Name: m.Name(), Took: m.Took(), Memory: memory})
 	}
 	client, err := c.Client()
 	if err != nil {
-		return nil, err
+		return result, err
 	}
 	for _, job := range jobs {
 		run := Run{Job: job}
 		for i := range options.Rounds + 1 {
 			round, err := job.start(ctx, c, client)
 			if err != nil {
-				return runs, fmt.Errorf("%s, round %d: %w", job.Name, i, err)
+				return result, fmt.Errorf("%s, round %d: %w", job.Name, i, err)
 			}
 			if i > 0 { // the first round fills caches
 				run.Rounds = append(run.Rounds, round)
 			}
 		}
-		runs = append(runs, run)
+		result.Runs = append(result.Runs, run)
 		fmt.Fprintf(options.Out, "%s: %s\n", job.Name, strings.Join(run.cells(), ", "))
 	}
-	return runs, nil
+	return result, nil
 }
 
 // prepare installs the chart, the operator and the images, and returns the jobs.
@@ -333,15 +356,19 @@ func (j *Job) lines(ctx context.Context, client *kubernetes.Clientset) (printed 
 // Name is what the measurement is called.
 func (o *Options) Name() string { return fmt.Sprintf("jobs on %d real nodes", nodes) }
 
-// Markdown is the part of a page about these runs.
-func (o *Options) Markdown(kubernetes string, runs []Run) string {
+// Markdown is the part of a page about the result.
+func (o *Options) Markdown(kubernetes string, result Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n\n    cd lab && go run ./cmd/lab bench containers --rounds %d\n\n", o.Name(), o.Rounds)
 	fmt.Fprintf(&b, "Kubernetes %s; %s, and the nodes, too.\n\n", kubernetes, page.Machine())
 	b.WriteString("| job | kubectl returns | pods are created | first bind | last bind | last sandbox | **first line of the last rank** | longest |\n" +
 		"|---|---:|---:|---:|---:|---:|---:|---:|\n")
-	for _, run := range runs {
+	for _, run := range result.Runs {
 		fmt.Fprintf(&b, "| %s | %s |\n", run.Job.Name, strings.Join(run.cells(), " | "))
+	}
+	b.WriteString("\n| node | ready after | memory |\n|---|---:|---:|\n")
+	for _, n := range result.Nodes {
+		fmt.Fprintf(&b, "| %s | %s | %d MiB |\n", n.Name, short(n.Took), n.Memory>>20)
 	}
 	return b.String()
 }

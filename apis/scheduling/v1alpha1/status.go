@@ -143,8 +143,8 @@ type PodGroupStatus struct {
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 
-	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: from
-	// then on no reserved capacity is lent to the group, unless its pods have a deadline.
+	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again:
+	// from then on no reserved capacity is lent to the group, unless its pods have a deadline.
 	// +optional
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 

@@ -62,8 +62,8 @@ type PodGroupStatusApplyConfiguration struct {
 	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
 	// finishedAt is when the phase became Succeeded or Failed, to the second. It is not set in other phases.
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
-	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: from
-	// then on no reserved capacity is lent to the group, unless its pods have a deadline.
+	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again:
+	// from then on no reserved capacity is lent to the group, unless its pods have a deadline.
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 	// topology says in which domains the bound members are: one entry for each of spec.topology, in its order. It is not set while no
 	// member is bound, and stays when the group has ended. A field that is not there says nothing.

@@ -276,6 +276,9 @@ func (s *sequence) atRest() {
 			if err != nil {
 				return err // the kubelet's words, while containerd does not answer it
 			}
+			if first.Empty() {
+				return fmt.Errorf("%s has not printed its CPUs", name)
+			}
 			if first != cpus {
 				s.Errorf("%s began on the CPUs %s, and has %s after %v", name, first, cpus, s.steps)
 			}

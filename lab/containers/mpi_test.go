@@ -138,7 +138,7 @@ func TestWorkersOfAnMPIJobThatHasEnded(t *testing.T) {
 		}
 		return all
 	}
-	// The last worker ends at once, and the launcher when it is told to.
+	// The last worker ends at once, and the launcher when a file is there.
 	for policy := range kept {
 		sample(t, env, ns, "mpijob.yaml", "mpioperator/mpi-pi:openmpi", node.OpenMPI().Reference(),
 			"name: pi\n", "name: "+strings.ToLower(policy)+"\n", "cleanPodPolicy: Running", "cleanPodPolicy: "+policy, "cpu: 500m", "cpu: 100m",

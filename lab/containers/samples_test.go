@@ -57,12 +57,7 @@ func imported(image node.Image) func() error {
 		if err != nil {
 			return err
 		}
-		for _, m := range shared.env.Cluster.Machines() {
-			if err := m.Import(ctx, archive); err != nil {
-				return err
-			}
-		}
-		return nil
+		return shared.env.Cluster.Import(ctx, archive)
 	})
 }
 
@@ -129,8 +124,8 @@ func TestEverySampleOfAnOperatorIsTried(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOperators: each sample does in real containers what its comment says. mpi_test.go tries the MPIJob, torch_test.go the
-// jobs with PyTorch.
+// TestSamplesOfOperators: each sample does in real containers what its comment says. mpi_test.go tries the MPIJob, torch_test.go
+// the jobs with PyTorch.
 func TestSamplesOfOperators(t *testing.T) {
 	for _, name := range []string{"jobset", "leaderworkerset", "raycluster"} {
 		t.Run(name, tried[name+".yaml"])
@@ -164,8 +159,8 @@ func aLeaderWorkerSetServes(t *testing.T) {
 	}
 }
 
-// TestAPlainJobRunsAsAGang: the four pods of the Job of the sample, which needs no operator, wait until there is a place for each.
-// Then all of them run to their end.
+// TestAPlainJobRunsAsAGang: the four pods of the Job of the sample, which needs no operator, wait until there is a place for
+// each. Then all of them run to their end.
 func TestAPlainJobRunsAsAGang(t *testing.T) {
 	env, ns := begin(t)
 	slots(t, env, "real-0", 3)

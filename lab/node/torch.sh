@@ -1,4 +1,4 @@
-# PyTorch uses libuv unless it is told not to, and Debian builds it without. No setting says so to all parts of torchrun.
+# PyTorch uses libuv by default, and Debian builds it without. No setting turns that off in all parts of torchrun.
 set -euo pipefail
 cd /usr/lib/python3/dist-packages/torch/distributed
 sed --in-place 's/"USE_LIBUV", "1"/"USE_LIBUV", "0"/' rendezvous.py elastic/utils/distributed.py

@@ -17,7 +17,8 @@ import (
 const trainingModule = "github.com/kubeflow/training-operator"
 
 // Training is training-operator v1, which gives the pods of a PyTorchJob to a scheduler of that name where their templates have
-// none. Without a name it writes no groups. Its other kinds are off: among them is a version of MPIJob that excludes mpi-operator's.
+// none. Without a name it writes no groups. Its other kinds are off: among them is a version of MPIJob that excludes
+// mpi-operator's.
 func Training(scheduler string) Operator {
 	return Operator{
 		Name: "training-operator", Package: trainingModule + "/cmd/training-operator.v1",

@@ -28,12 +28,10 @@ func InstallOnNodes(ctx context.Context, c *cluster.Cluster, isolated string, ou
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("make image: %w", err)
 	}
-	for _, m := range c.Machines() {
-		for _, program := range []string{Deployment, DaemonSet} {
-			archive := filepath.Join(root, "build", "images", program+"-"+runtime.GOARCH+".tar")
-			if err := m.Import(ctx, archive); err != nil {
-				return err
-			}
+	for _, program := range []string{Deployment, DaemonSet} {
+		archive := filepath.Join(root, "build", "images", program+"-"+runtime.GOARCH+".tar")
+		if err := c.Import(ctx, archive); err != nil {
+			return err
 		}
 	}
 	if _, err := c.Kubectl(ctx, "label", "node", IsolatedNode, "isolcpu.tutti.dev/agent=true"); err != nil {

@@ -84,6 +84,11 @@ func (k *endpointFlags) addFlags(flags *pflag.FlagSet) {
 
 // get gets the document at a path, as its table where accept asks for that.
 func (k *endpointFlags) get(ctx context.Context, path, accept string, into any) error {
+	return k.connected(ctx, func(endpoint *connect.Client) error { return endpoint.Get(ctx, path, accept, into) })
+}
+
+// connected does something with a connection to the scheduler.
+func (k *endpointFlags) connected(ctx context.Context, do func(*connect.Client) error) error {
 	config, _, err := k.load()
 	if err != nil {
 		return err
@@ -93,7 +98,7 @@ func (k *endpointFlags) get(ctx context.Context, path, accept string, into any) 
 		return err
 	}
 	defer endpoint.Close()
-	return endpoint.Get(ctx, path, accept, into)
+	return do(endpoint)
 }
 
 // reader reads objects from the API server.

@@ -18,7 +18,7 @@ func newCommand(a *clientFlags) *cobra.Command {
 		Short: "Ask Tutti, the gang scheduler, why jobs wait and what it does",
 		Long: `kubectl tutti tells why a job waits, how all jobs stand, and what the scheduler sees and does.
 
-why, status and get ask the scheduler, which takes the Role tutti-scheduler-inspect of its chart, in its namespace. Without it, why and
+why, status, get, when and what-if ask the scheduler, which takes the Role tutti-scheduler-inspect of its chart, in its namespace. Without it, why and
 status print what is written to PodGroups and pods, as far as you may read them; why KIND/NAME takes the right to get that object, too.
 pause and resume write a ConfigMap of the scheduler's namespace, or a Queue. Your own credentials go to the API server alone.`,
 		Example: `  # why does this job wait?
@@ -30,6 +30,10 @@ pause and resume write a ConfigMap of the scheduler's namespace, or a Queue. You
   # how do all jobs of all namespaces stand?
   kubectl tutti status -A
 
+  # when will it start, and what if there were two more nodes?
+  kubectl tutti when train
+  kubectl tutti what-if --add-nodes 2 --like gpu-7
+
   # what does each queue hold, and for what do its jobs wait?
   kubectl tutti get queues -o wide`,
 		Version:       version.Version(),
@@ -38,7 +42,7 @@ pause and resume write a ConfigMap of the scheduler's namespace, or a Queue. You
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tutti"},
 	}
 	a.AddFlags(command.PersistentFlags())
-	command.AddCommand(newWhy(a), newStatus(a), newGet(a), newPause(a, "pause", true), newPause(a, "resume", false), newVersion(a))
+	command.AddCommand(newWhy(a), newStatus(a), newGet(a), newWhen(a), newWhatIf(a), newPause(a, "pause", true), newPause(a, "resume", false), newVersion(a))
 	for verb, instead := range removed {
 		command.AddCommand(&cobra.Command{
 			Use: verb, Hidden: true, DisableFlagParsing: true,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
@@ -28,6 +29,8 @@ import (
 
 // server plays both the API server and the scheduler: it answers a path with the test's text.
 type server struct {
+	// asked is the last question, as YAML.
+	asked string
 	*httptest.Server
 	objects map[string]string
 	lock    sync.Mutex
@@ -100,6 +103,16 @@ func (s *server) scheduler(t *testing.T) debugapi.Source {
 			read(debugapi.PathConfig, list)
 			return list
 		},
+		Ask: func(_ context.Context, question *debugapi.Question) (*debugapi.Answer, error) {
+			text, err := yaml.Marshal(question)
+			s.asked = string(text)
+			if refused := s.objects["refused"]; refused != "" {
+				return nil, apierrors.NewBadRequest(refused)
+			}
+			answer := &debugapi.Answer{}
+			read(debugapi.PathAsk, answer)
+			return answer, err
+		},
 		Jobs: func(_ context.Context, namespace, labelSelector string) (*debugapi.JobList, error) {
 			list := &debugapi.JobList{}
 			read(debugapi.PathJobs, list)
@@ -141,8 +154,8 @@ func (s *server) execute(t *testing.T, args ...string) string {
 	return strings.ReplaceAll(out.String(), s.URL, "$SERVER")
 }
 
-// TestCommands plays testdata: "serve PATH" sets the answer of a path, as YAML; "run" executes the words of its input, one a
-// line where they contain blanks.
+// TestCommands plays testdata: "serve PATH" sets the answer of a path, as YAML; "asked" shows the last question; "run" executes
+// the words of its input, one a line where they contain blanks.
 func TestCommands(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -156,6 +169,8 @@ func TestCommands(t *testing.T) {
 				case "serve":
 					s.objects[d.CmdArgs[0].Key] = d.Input
 					return ""
+				case "asked":
+					return s.asked
 				case "run":
 					return s.execute(t, words(d.Input)...)
 				}

@@ -8,6 +8,7 @@
 //
 //	main.go, command.go, access.go   the command, its flags, its clients
 //	get.go, status.go                lists that the scheduler serves, and that of the jobs
+//	whatif.go                        when jobs start, and what would happen
 //	why.go, owner.go, write.go       why a job waits, the jobs of an object of any kind, and both in words
 //	objects.go                       the jobs without the scheduler, from PodGroups and pods
 //	unsaid.go                        why a group has no pods

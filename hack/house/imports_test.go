@@ -75,6 +75,8 @@ var rules = []rule{
 	{of: "test/invariants", ours: []string{"pkg/model", "apis"}},
 	{of: "test", ours: []string{"*"}, client: true, others: true},
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
+	{of: "internal/rehearse", ours: []string{"internal/scheduler", "internal/cluster", "internal/commit", "internal/debugapi", "pkg/engine",
+		"pkg/model", "pkg/isolated", "apis"}, client: true},
 	{of: "internal/configuration", ours: []string{"pkg/engine", "pkg/framework", "pkg/plugins", "pkg/actions", "internal/cluster", "internal/kube",
 		"pkg/model", "pkg/argument", "internal/metrics", "apis"}, client: true},
 	{of: "cmd/tutti-scheduler", ours: []string{"*"}, client: true, manager: true},

@@ -5,6 +5,7 @@
 package backoff
 
 import (
+	"maps"
 	"time"
 
 	"github.com/tutti-sched/tutti/pkg/model"
@@ -50,6 +51,11 @@ func (b *Backoff[K]) Fail(key K, reason *model.Refusal, now time.Time) {
 		delay = b.policy.First
 	}
 	b.entries[key] = entry{reason: reason, until: now.Add(delay), delay: delay}
+}
+
+// Clone returns a copy that goes its own way.
+func (b *Backoff[K]) Clone() *Backoff[K] {
+	return &Backoff[K]{policy: b.policy, entries: maps.Clone(b.entries)}
 }
 
 // Delayed reports whether the key is delayed.

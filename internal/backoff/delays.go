@@ -61,6 +61,14 @@ func NewDelays() *Delays {
 	}
 }
 
+// Clone returns a copy that goes its own way, for another goroutine.
+func (d *Delays) Clone() *Delays {
+	return &Delays{
+		Binds: d.Binds.Clone(), Undone: d.Undone.Clone(), Panics: d.Panics.Clone(), Alike: d.Alike.Clone(), Cycles: d.Cycles.Clone(),
+		Nodes: d.Nodes.Clone(), Pods: d.Pods.Clone(), Evictions: d.Evictions.Clone(),
+	}
+}
+
 // Apply shows a snapshot what is delayed now, and returns when the first delay ends; zero when there is none. Of several
 // reasons a job shows a panic before a start that was undone, and that before a bind. podExists reports whether there is a
 // pod.

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -240,84 +239,16 @@ func alone(name string) model.JobKey {
 	return model.JobKey{Namespace: "ns", Name: name, Source: model.SourcePod}
 }
 
-// dump writes a snapshot down so that two of them are the same exactly when their texts are. Vectors are written by
-// resource name, since the positions tell only which name was met first.
-func dump(snapshot *model.Snapshot) string {
-	var b strings.Builder
-	fmt.Fprintln(&b, "now", snapshot.Now.UTC())
-	vector := func(v model.Resources) string { return "{" + amounts(snapshot.Dimensions, v) + "}" }
-	for _, n := range snapshot.Nodes {
-		fmt.Fprintf(&b, "node %s %s v%s %v offers %s idle %s releasing %s nominated %s kept %s %s\n", n.Name, n.Object.UID,
-			n.Object.ResourceVersion, n.Object.Labels, vector(n.Allocatable()), vector(n.Amounts().Idle), vector(n.Amounts().Releasing),
-			vector(n.Amounts().Pipelined), vector(n.Amounts().Reserved), n.Invalid)
-		fmt.Fprintln(&b, "  isolated", n.Isolated != nil, n.AgentExpired)
-		for _, task := range n.Tasks {
-			fmt.Fprintf(&b, "  %s\n", task.UID)
-		}
-	}
-	for _, j := range snapshot.Jobs {
-		fmt.Fprintf(&b, "job %s single=%t implicit=%t %q priority %d min %d %v since %s %s", j.Key, j.Key.IsPod(), j.Key.IsImplicit(), j.UID, j.Priority,
-			j.MinMember, j.Roles, j.Created.UTC(), j.Invalid)
-		fmt.Fprintf(&b, " shares %q", fmt.Sprint(j.Topology))
-		if j.ClassPriority != nil {
-			fmt.Fprintf(&b, " class %d", *j.ClassPriority)
-		}
-		fmt.Fprintf(&b, " reserved %s", rooms(snapshot, j.Reservation))
-		if j.Queue != "" {
-			fmt.Fprintf(&b, " queue %s %t %s", j.Queue, j.Class == (model.Class{}) || j.Class.Queue.Value() == j.Queue, snapshot.QueueRefusal(j))
-		}
-		if j.HasGroup {
-			fmt.Fprintf(&b, " group finished %t waiting since %s", j.StatusFinished, j.WaitingSince)
-		}
-		fmt.Fprintf(&b, " warning %q whole %t lowered %t settled %t below its minimum %t", j.Warning, j.Whole, j.Stated != nil, j.NothingPending, j.BelowMinimum)
-		fmt.Fprintf(&b, " never preempts %t ends together %t in a class %t", j.NeverPreempts, j.EndsTogether, j.Class != model.Class{})
-		b.WriteByte('\n')
-		for _, task := range j.Tasks {
-			fmt.Fprintf(&b, "  %s\n", task.UID)
-		}
-	}
-	for _, hold := range snapshot.Held() {
-		fmt.Fprintln(&b, "hold", hold.Node, hold.Job, hold.Priority, hold.Pod, vector(hold.Request), hold.LentUntil)
-	}
-	for _, q := range snapshot.Queues {
-		fmt.Fprintf(&b, "queue %s %q of %q holds %s releases %s inner %t %s\n", q.Name, q.UID, q.Parent, vector(q.Used), vector(q.Releasing), q.Inner, q.Invalid)
-	}
-	for _, budget := range snapshot.Budgets {
-		fmt.Fprintf(&b, "budget %s/%s of %s allows %d\n", budget.Namespace, budget.Name, budget.Selector, budget.Allowed)
-	}
-	for _, task := range tasksIn(snapshot) {
-		if task.Devices != nil {
-			fmt.Fprintf(&b, "%s claims %s keeps %s shares %s %q\n", task.UID, vector(task.Devices.Claimed), vector(task.Devices.Kept), vector(task.Devices.Shared), task.Devices.Searched)
-		}
-		if task.Isolated != nil {
-			fmt.Fprintln(&b, task.UID, "holds", task.Isolated.CPUs)
-		}
-		fmt.Fprintf(&b, "task %s %s %s on %q nominated %q of %s says %d begun=%t role %q priority %d since %s wants %s class=%t gated=%t stuck=%t %s v%s shape %s\n",
-			task.UID, task.PodRef, task.Status, task.Node, task.Nominated, task.Job, task.MinMember, task.Started, task.Role, task.Priority, task.Created.UTC(),
-			vector(task.Request), task.MayUseDeviceClass, task.SchedulingGated, task.TerminationOverdue, task.Invalid, task.Pod.ResourceVersion, task.Shape.Value())
-	}
-	return b.String()
-}
-
-// rooms writes down what is reserved.
-func rooms(snapshot *model.Snapshot, r *model.Reservation) string {
-	if r == nil {
-		return "nothing"
-	}
-	text := r.Describe()
-	for _, room := range r.Nodes {
-		text += fmt.Sprintf(" %d on %s: %s;", room.Members, room.Node, amounts(snapshot.Dimensions, room.Request))
-	}
-	return text
-}
-
-func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
-	return requestText(dimensions, &model.Task{Request: vector})
-}
+// dump writes a snapshot down so that two of them are the same exactly when their texts are.
+func dump(snapshot *model.Snapshot) string { return snapshot.Text() }
 
 func role(name string) podOption {
 	return func(p *corev1.Pod) {
 		label(v1alpha1.LabelRole, name)(p)
 		label(sources.VolcanoTaskSpec, name)(p)
 	}
+}
+
+func amounts(dimensions *model.ResourceIndex, vector model.Resources) string {
+	return requestText(dimensions, &model.Task{Request: vector})
 }

@@ -66,7 +66,7 @@ type ClaimSeen struct {
 	Gone  bool
 }
 
-func (e *ClaimSeen) object() (string, metav1.Object, bool) { return "ResourceClaim", e.Claim, e.Gone }
+func (e *ClaimSeen) object() (string, metav1.Object, bool) { return kindClaim, e.Claim, e.Gone }
 
 func (e *ClaimSeen) apply(s *State, _ types.UID) Effect {
 	name := types.NamespacedName{Namespace: e.Claim.Namespace, Name: e.Claim.Name}

@@ -41,7 +41,7 @@ type DeviceClassSeen struct {
 }
 
 func (e *DeviceClassSeen) object() (string, metav1.Object, bool) {
-	return "DeviceClass", e.Class, e.Gone
+	return kindDeviceClass, e.Class, e.Gone
 }
 
 func (e *DeviceClassSeen) apply(s *State, _ types.UID) Effect {

@@ -22,6 +22,7 @@
 //	queue.go                                         queues, and which one a job is in
 //	assume.go                                        the effect of decisions before the watches show it
 //	snapshot.go, job.go, holds.go                    the snapshot: brought up to date, jobs filled, held capacity
+//	contents.go                                      all that the state holds, as a value from which another state is made
 //	unreadable.go                                    a panic over one object
 //	conflicts.go                                     bound pods with isolated CPUs that they should not have
 package cluster

@@ -26,7 +26,10 @@ type GroupEvent interface {
 }
 
 // The names of kinds that are also named without an event.
-const kindPod, kindNode, kindGroup = "pod", "node", "PodGroup"
+const (
+	kindPod, kindNode, kindGroup          = "pod", "node", "PodGroup"
+	kindQueue, kindClaim, kindDeviceClass = "Queue", "ResourceClaim", "DeviceClass"
+)
 
 // OtherSeen is a change of an object that the state does not hold, but that kube-scheduler's plugins read from its informer, such
 // as a claim or a storage class.

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"maps"
 	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +15,8 @@ const maxTombstones = 4096
 //
 // Invariant: what is admitted last for a name is the newest that was offered, in whatever order the offers came.
 type incarnations struct {
-	newest map[identity]observation
+	// newest has them by kind.
+	newest map[string]map[identity]observation
 	// tombstones are the deleted ones in newest, a ring in the order of their deletion.
 	tombstones []identity
 	oldest     int
@@ -33,7 +33,7 @@ func identityOf(kind string, object metav1.Object) identity {
 
 // forget drops what was seen of the objects of a kind, which will be read from the beginning.
 func (l *incarnations) forget(kind string) {
-	maps.DeleteFunc(l.newest, func(id identity, _ observation) bool { return id.kind == kind })
+	delete(l.newest, kind)
 }
 
 // String returns the object's kind and name, for messages.
@@ -55,7 +55,7 @@ type observation struct {
 // when none.
 func (l *incarnations) admit(id identity, object metav1.Object, deleted bool) (ended types.UID, news bool) {
 	now := observation{uid: object.GetUID(), version: revision(object), gone: deleted}
-	last, known := l.newest[id]
+	last, known := l.newest[id.kind][id]
 	if known && stale(last, now) {
 		return "", false
 	}
@@ -66,7 +66,7 @@ func (l *incarnations) admit(id identity, object metav1.Object, deleted bool) (e
 	if known {
 		now.version = max(now.version, last.version)
 	}
-	l.newest[id] = now
+	addTo(l.newest, id.kind, id, now)
 	if deleted && (!known || lives) {
 		l.addTombstone(id)
 	}
@@ -96,8 +96,8 @@ func (l *incarnations) addTombstone(id identity) {
 		l.tombstones = append(l.tombstones, id)
 		return
 	}
-	if before := l.tombstones[l.oldest]; l.newest[before].gone {
-		delete(l.newest, before)
+	if before := l.tombstones[l.oldest]; l.newest[before.kind][before].gone {
+		dropFrom(l.newest, before.kind, before)
 	}
 	l.tombstones[l.oldest] = id
 	l.oldest = (l.oldest + 1) % maxTombstones

@@ -68,8 +68,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 		s.Apply(seen(pod(name, revised(2*i+1))))
 		s.Apply(gone(pod(name, revised(2*i+2))))
 	}
-	if len(s.incarnations.newest) != maxTombstones+1 || len(s.incarnations.tombstones) != maxTombstones {
-		t.Errorf("%d names and %d tombstones are remembered, want %d", len(s.incarnations.newest), len(s.incarnations.tombstones), maxTombstones)
+	if len(s.incarnations.newest[kindPod]) != maxTombstones+1 || len(s.incarnations.tombstones) != maxTombstones {
+		t.Errorf("%d names and %d tombstones are remembered, want %d", len(s.incarnations.newest[kindPod]), len(s.incarnations.tombstones), maxTombstones)
 	}
 	snapshot := snap(t, s, start)
 	if len(snapshot.Jobs) != 1 || len(s.pods.entries) != 1 || len(s.pods.members) != 1 || len(s.pods.held) != 0 {

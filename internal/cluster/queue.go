@@ -24,7 +24,7 @@ import (
 // maxLevels is how many levels the tree of queues may have.
 const maxLevels = 8
 
-// queueState is what is known of one Queue object.
+// queueState is what is known of one Queue object. It is never changed, only replaced.
 type queueState struct {
 	object *v1alpha1.Queue
 	// namespaces selects those whose jobs may use it.
@@ -62,7 +62,7 @@ type QueueSeen struct {
 	Gone  bool
 }
 
-func (e *QueueSeen) object() (string, metav1.Object, bool) { return "Queue", e.Queue, e.Gone }
+func (e *QueueSeen) object() (string, metav1.Object, bool) { return kindQueue, e.Queue, e.Gone }
 
 // apply keeps the queue. What its status says matters only for what is written to it. The jobs that name it are filled again when
 // it may take those of other namespaces, all jobs when the first queue comes or the last one goes.
@@ -81,7 +81,7 @@ func (e *QueueSeen) apply(s *State, _ types.UID) Effect {
 	if before != nil && !e.Gone && before.object.UID == object.UID && equality.Semantic.DeepEqual(before.object.Spec, object.Spec) &&
 		Malformed(before.object) == Malformed(object) {
 		written := !equality.Semantic.DeepEqual(before.object.Status, object.Status)
-		before.object = object
+		s.queues.objects[object.Name] = &queueState{object, before.namespaces, before.unreadable}
 		return Effect{Report: written}
 	}
 	had := s.queues.any()

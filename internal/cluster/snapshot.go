@@ -165,6 +165,7 @@ func (s *State) addNode(name string, known *nodeState) *model.Node {
 
 func (s *State) patchNode(node *model.Node, known *nodeState) {
 	node.Object, node.Invalid, node.Isolated = known.object, known.refused, known.isolated
+	node.AgentExpired = node.AgentExpired && node.Isolated != nil // a node without isolated CPUs is not followed any longer
 	node.Uncounted, node.OldKubelet, node.Devices = known.uncounted, known.oldKubelet, nil
 	if seen := s.devices.nodes[node.Name]; seen != nil {
 		node.Devices = seen
@@ -247,8 +248,10 @@ func (s *State) patchJobs() {
 			s.fillJob(job, members, group)
 		case exists:
 			s.fillJob(job, members, group)
-		case job != nil:
-			removed = append(removed, job)
+		default:
+			if job != nil {
+				removed = append(removed, job)
+			}
 			s.history.forgetMembers(key)
 			delete(s.foreign.awaited, key)
 			s.newsOf(key)

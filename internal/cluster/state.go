@@ -89,7 +89,7 @@ func New(options Options) *State {
 	}
 	s := &State{
 		schedulers: map[string]bool{}, dimensions: dimensions, sources: sources.All(), maxGrace: model.DefaultMaxGrace,
-		incarnations: incarnations{newest: map[identity]observation{}}, pods: newPods(), nodes: map[string]*nodeState{},
+		incarnations: incarnations{newest: map[string]map[identity]observation{}}, pods: newPods(), nodes: map[string]*nodeState{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{},
 		foreign: foreign{
 			specs: map[model.JobKey]*sources.Spec{}, readings: map[model.Source]Reading{}, news: map[model.JobKey]bool{},
@@ -184,6 +184,20 @@ func (s *State) Pod(uid types.UID) *corev1.Pod {
 		return record.task.Pod
 	}
 	return nil
+}
+
+// JobOf returns the job that a pod belongs to; zero when the state does not hold the pod, or it is in none.
+func (s *State) JobOf(uid types.UID) model.JobKey {
+	if record := s.pods.record(uid); record != nil {
+		return record.task.Job
+	}
+	return model.JobKey{}
+}
+
+// PriorityOf returns the value of a PriorityClass; ok is false when there is none of that name.
+func (s *State) PriorityOf(class string) (value int32, ok bool) {
+	known, ok := s.classes[class]
+	return known.value, ok
 }
 
 // NextWake returns when time alone will change the next snapshot; false when it will not.

@@ -12,4 +12,5 @@
 //	inspect.go                                         how the loop is asked
 //	nodes.go, domains.go, queues.go, jobs.go           made on the loop, between two cycles
 //	history.go                                         kept by the loop, as cycles end
+//	question.go, answer.go                             what would happen, as it is asked and answered
 package debugapi

@@ -3,8 +3,10 @@ package debugapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -52,6 +54,8 @@ type Source struct {
 	Domains func(context.Context) (*DomainList, error)
 	Cycles  func() *CycleList
 	Config  func() *ConfigList
+	// Ask answers a question, with errors of apimachinery.
+	Ask func(context.Context, *Question) (*Answer, error)
 }
 
 // Handlers returns what serves the documents, by path.
@@ -62,10 +66,46 @@ func (s Source) Handlers() map[string]http.Handler {
 		PathDomains: handler(func(ctx context.Context, _ url.Values) (document, error) { return s.Domains(ctx) }),
 		PathCycles:  handler(func(context.Context, url.Values) (document, error) { return s.Cycles(), nil }),
 		PathConfig:  handler(func(context.Context, url.Values) (document, error) { return s.Config(), nil }),
+		PathAsk:     asking(s.Ask),
 		PathJobs: handler(func(ctx context.Context, asked url.Values) (document, error) {
 			return s.Jobs(ctx, asked.Get("namespace"), asked.Get("labelSelector"))
 		}),
 	}
+}
+
+// maxQuestion is how many bytes a question has at most.
+const maxQuestion = 1 << 20
+
+// asking serves answers, or their tables, to questions.
+func asking(ask func(context.Context, *Question) (*Answer, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.Method != http.MethodPost {
+			w.Header().Set("Allow", http.MethodPost)
+			http.Error(w, "only POST is served here", http.StatusMethodNotAllowed)
+			return
+		}
+		var question Question
+		decoder := json.NewDecoder(http.MaxBytesReader(w, request.Body, maxQuestion))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&question); err != nil {
+			http.Error(w, "the question cannot be read: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := ask(request.Context(), &question)
+		if refused, is := errors.AsType[*apierrors.StatusError](err); is {
+			status := refused.Status()
+			if details := status.Details; details != nil && details.RetryAfterSeconds > 0 {
+				w.Header().Set("Retry-After", strconv.Itoa(int(details.RetryAfterSeconds)))
+			}
+			http.Error(w, status.Message, int(status.Code))
+			return
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		write(w, request, answer)
+	})
 }
 
 // document is a list that is served, as itself or as the table of its columns.
@@ -106,13 +146,19 @@ func handler(get func(context.Context, url.Values) (document, error)) http.Handl
 			http.Error(w, "the scheduler is busy: "+err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		text, err := Encode(list, request.Header.Get("Accept"), asked.Get("includeObject") == string(metav1.IncludeObject))
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		w.Header().Set("Cache-Control", "no-store")
-		_, _ = w.Write(text) // the client may have gone
+		write(w, request, list)
 	})
+}
+
+// write writes a document, or its table where the request says so.
+func write(w http.ResponseWriter, request *http.Request, of document) {
+	include := request.URL.Query().Get("includeObject") == string(metav1.IncludeObject)
+	text, err := Encode(of, request.Header.Get("Accept"), include)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(text) // the client may have gone
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	resourceslicetracker "k8s.io/dynamic-resource-allocation/resourceslice/tracker"
@@ -102,12 +104,25 @@ func New(ctx context.Context, deps Deps) (*Plugins, error) {
 	return build(ctx, deps, tracker, slices, "")
 }
 
-// Another builds the plugins once more, over the same informers and another view, for another goroutine. It reserves on its own:
-// what is reserved in the one is free in the other. Call it before the informers start, once.
+// Another builds the plugins once more, over the same informers and another view, for another goroutine. It reserves on its
+// own: what is reserved in the one is free in the other, and it sends no request to the API server. Call it before the
+// informers start, once.
 func (p *Plugins) Another(lister fwk.SharedLister, namespaces Namespaces) (*Plugins, error) {
 	deps := p.deps
 	deps.Lister, deps.Namespaces = lister, namespaces
+	client, err := kubernetes.NewForConfig(&rest.Config{Transport: refusing{}})
+	if err != nil {
+		return nil, fmt.Errorf("client that sends nothing: %w", err)
+	}
+	deps.Client = client
 	return build(p.ctx, deps, p.tracker, p.slices, "another")
+}
+
+// refusing sends no request.
+type refusing struct{}
+
+func (refusing) RoundTrip(request *http.Request) (*http.Response, error) {
+	return nil, fmt.Errorf("%s %s: plugins of a rehearsal ask the API server for nothing", request.Method, request.URL.Path)
 }
 
 // build builds the plugins. The name is the set's: the plugins make an index by it.

@@ -1,9 +1,11 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 
@@ -160,6 +162,17 @@ func (r *Reservations) Unreserve(pod types.UID) {
 	r.drop(h)
 	r.unreserve(h)
 	r.rereserve(h)
+}
+
+// UnreserveAll takes back what Reserve has reserved for any pod, the latest first; it writes nothing. The session's goroutine
+// calls it.
+func (r *Reservations) UnreserveAll() {
+	r.mu.Lock()
+	held := slices.SortedFunc(maps.Values(r.held), func(a, b *reservation) int { return cmp.Compare(b.serial, a.serial) })
+	r.mu.Unlock()
+	for _, h := range held {
+		r.Unreserve(h.pod.UID)
+	}
 }
 
 // Confirm ends the reservation of a pod that is bound: what was prepared is the pod's.

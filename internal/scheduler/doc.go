@@ -21,4 +21,5 @@
 //	panics.go                   a panic in a cycle or a step
 //	progress.go, survey.go      whether the loop goes on, and what metrics count of the cluster
 //	inspect.go, jobs.go         for the debug endpoint
+//	moment.go                   what another loop needs to go on from here
 package scheduler

@@ -47,7 +47,7 @@ func (s *Scheduler) wake(now time.Time) {
 // expires returns the earliest time at which something that a cycle saw may change without an event. until is when the first of
 // its answers may, pass when the first delay after a failure ends; zero for none.
 func (s *Scheduler) expires(until, pass, now time.Time) time.Time {
-	first := model.Sooner(model.Sooner(until, pass), now.Add(resyncPeriod))
+	first := model.Sooner(model.Sooner(until, pass), now.Add(s.options.Resync))
 	if len(s.refusals) > 0 && s.state.HasAssumedBinds() { // no victims until the watch shows them on their nodes, which makes no cycle
 		first = model.Sooner(first, now.Add(engine.RetryAfter))
 	}

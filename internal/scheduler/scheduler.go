@@ -89,6 +89,10 @@ type Options struct {
 	Clock clock.WithTicker
 	// BindDeadline is how long after the first bind of a gang it must have its minimum, or is undone; 30 s when it is zero.
 	BindDeadline time.Duration
+	// Resync is how long nothing may have changed before a cycle runs nevertheless; a minute when it is zero.
+	Resync time.Duration
+	// Delays are those that the loop begins with, and owns from then on; nil is none.
+	Delays *backoff.Delays
 	// Verify checks the invariants after every statement; for tests.
 	Verify bool
 	// Reservations receives the results of binds; nil when nothing is ever reserved.
@@ -111,7 +115,13 @@ func New(
 	if options.Decided == nil {
 		options.Decided = func(model.Decision) {}
 	}
-	delays := backoff.NewDelays()
+	if options.Resync == 0 {
+		options.Resync = resyncPeriod
+	}
+	if options.Delays == nil {
+		options.Delays = backoff.NewDelays()
+	}
+	delays := options.Delays
 	gangs := lifecycle.New(options.BindDeadline, delays)
 	if options.Metrics == nil {
 		options.Metrics = &telemetry.Metrics{}

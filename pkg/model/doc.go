@@ -14,8 +14,9 @@
 //	surplus.go                                                    what a job can spare, and the least that it asks for
 //	class.go                                                      which jobs ask the same question
 //	queue.go, headroom.go                                         the tree of queues, what each holds, and what limits keep free
-//	hold.go, reservation.go, runtime.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
+//	hold.go, reservation.go, runtime.go, ends.go, isolated.go, budget.go   what is held on nodes, and what may be evicted
 //	snapshot.go, journal.go                                       the cluster in one session, and its changes
+//	digest.go                                                     the snapshot as a text, and a hash of it
 //	decision.go, refusal.go                                       what a session says
 //	translate.go, binder.go                                       interfaces to other parts
 package model

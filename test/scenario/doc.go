@@ -33,6 +33,7 @@
 //	cluster           lines that add or change objects: node, group, pod, class, namespace, queue (below)
 //	page              the Queues and Namespaces that a page shows: its file, a colon, and the heading above them
 //	object            any other Kubernetes objects, YAML; only before the first cycle, except those of devices
+//	ask               what would happen, as the endpoint is asked: changes, and for how long; it changes nothing
 //	cycle             one cycle; what it binds is confirmed before the next command
 //	cycle unconfirmed the same, but the watch says nothing about the binds until "confirm"
 //	confirm           the watch sees all binds in flight, and what the status of groups says: whether they were
@@ -167,7 +168,7 @@
 //
 // The files, in reading order:
 //
-//	run.go, stage.go                                              a story is played
+//	run.go, stage.go, ask.go                                      a story is played, and asked what would happen
 //	line.go, objects.go, pod.go, place.go, need.go, isolated.go   its lines become objects
 //	page.go                                                       and so does what a page shows
 //	world.go, devices.go, owner.go, kube.go, extender.go          what is around the scheduler

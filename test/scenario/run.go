@@ -90,6 +90,8 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return "", p.begin(d)
 	case "cycle":
 		return p.cycle(d.HasArg("unconfirmed"))
+	case "ask":
+		return p.stage.ask(d.Input)
 	case "guarantees":
 		return p.stage.guarantees(), nil
 	case "explain":

@@ -148,7 +148,20 @@ func (e *Client) Close() {
 // list. What comes too early is asked again, after the time that the answer says, ten times at most: the scheduler limits the
 // requests of one address, and all port-forwards to it have the same.
 func (e *Client) Get(ctx context.Context, path, accept string, into any) error {
-	text, err := e.client.Get().RequestURI(path).SetHeader("Accept", cmp.Or(accept, "application/json")).DoRaw(ctx)
+	return e.send(ctx, e.client.Get(), path, accept, into)
+}
+
+// Post sends a document to a path, and reads the answer as Get does.
+func (e *Client) Post(ctx context.Context, path, accept string, document, into any) error {
+	text, err := json.Marshal(document)
+	if err != nil {
+		return fmt.Errorf("request: %w", err)
+	}
+	return e.send(ctx, e.client.Post().SetHeader("Content-Type", "application/json").Body(text), path, accept, into)
+}
+
+func (e *Client) send(ctx context.Context, request *rest.Request, path, accept string, into any) error {
+	text, err := request.RequestURI(path).SetHeader("Accept", cmp.Or(accept, "application/json")).DoRaw(ctx)
 	said := strings.TrimSpace(string(text))
 	switch refused, isAnswer := errors.AsType[*apierrors.StatusError](err); {
 	case err == nil:

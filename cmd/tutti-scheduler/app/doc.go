@@ -12,6 +12,7 @@
 //	watchdog.go             the end of a process whose loop hangs
 //	served.go               what the API server serves, compared with what it served at the start
 //	prepare.go              the client that writes volumes and claims
+//	ask.go                  what rehearsals of the loop are made of
 //	endpoint.go, publish.go metrics and debug documents by HTTPS, and how clients learn its certificate
 //	guard.go, limit.go      the check of the rights to them, and how many checks there may be
 //	memory.go               the garbage collector, once the first lists are read

@@ -153,6 +153,7 @@ func revision(of configuration.Version) string {
 func (p *process) documents() debugapi.Source {
 	source := debugapi.NewSource(p.loop.Inspect, clock.RealClock{})
 	source.Cycles = p.loop.Cycles
+	source.Ask = p.desk.Ask
 	source.Config = func() *debugapi.ConfigList { return configView(p.live.Report(), p.loop.Leading()) }
 	return source
 }

@@ -22,6 +22,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/rest"
@@ -32,7 +33,8 @@ import (
 )
 
 // judge is an API server that knows tokens: "good" and "poor" are for itself, "inspect" and "stranger" for the scheduler. The
-// users "good" and "inspect" may get everything that the endpoint serves, the others nothing.
+// users "good" and "inspect" may get everything that the endpoint serves and post
+// questions, the others nothing.
 type judge struct {
 	*httptest.Server
 	// reviews counts the reviews of tokens.
@@ -68,7 +70,8 @@ func newJudge(t *testing.T) *judge {
 			t.Error(err)
 		}
 		asked := review.Spec.NonResourceAttributes
-		review.Status.Allowed = (review.Spec.User == "good" || review.Spec.User == "inspect") && asked != nil && asked.Verb == "get"
+		review.Status.Allowed = (review.Spec.User == "good" || review.Spec.User == "inspect") && asked != nil &&
+			asked.Verb == map[bool]string{false: "get", true: "post"}[asked.Path == debugapi.PathAsk]
 		answer(w, review)
 	})
 	s.Server = httptest.NewServer(mux)
@@ -88,6 +91,9 @@ func serve(t *testing.T, o *options) (address string, own *tls.Certificate, judg
 	s, err := server.NewServer(o.endpoint(debugapi.Source{
 		Nodes: func(context.Context) (*debugapi.NodeList, error) {
 			return &debugapi.NodeList{Items: []debugapi.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}}}, nil
+		},
+		Ask: func(_ context.Context, question *debugapi.Question) (*debugapi.Answer, error) {
+			return nil, apierrors.NewTooManyRequests(fmt.Sprintf("%d changes", len(question.Changes)), 7)
 		},
 		Cycles: func() *debugapi.CycleList { return &debugapi.CycleList{Total: 7} },
 		Config: func() *debugapi.ConfigList { return debugapi.NewConfigList(debugapi.Config{Source: "built in"}, true) },
@@ -121,7 +127,13 @@ func serve(t *testing.T, o *options) (address string, own *tls.Certificate, judg
 // ask returns what the endpoint answers to a request.
 func ask(t *testing.T, method, url, token string) (status int, text string, shown *tls.ConnectionState) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	return send(t, method, url, token, "")
+}
+
+// send is ask with a document.
+func send(t *testing.T, method, url, token, document string) (status int, text string, shown *tls.ConnectionState) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(document))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,6 +186,18 @@ func TestEndpointServesThoseWhoMay(t *testing.T) {
 	}
 	if status, _, _ := ask(t, http.MethodPost, "https://"+address+debugapi.PathNodes, "inspect"); status != no {
 		t.Errorf("POST: status %d", status) // the API server was asked for another verb
+	}
+	for token, want := range map[string]int{"": unknown, "forged": unknown, "good": unknown, "stranger": no, "inspect": http.StatusTooManyRequests} {
+		status, text, _ := send(t, http.MethodPost, "https://"+address+debugapi.PathAsk, token, `{"changes": [{}]}`)
+		if status != want || (want == http.StatusTooManyRequests) != strings.Contains(text, "1 changes") {
+			t.Errorf("a question with the token %q: status %d, want %d: %s", token, status, want, text)
+		}
+	}
+	if status, _, _ := ask(t, http.MethodGet, "https://"+address+debugapi.PathAsk, "inspect"); status != no {
+		t.Errorf("GET of the path of questions: status %d", status)
+	}
+	if status, text, _ := send(t, http.MethodPost, "https://"+address+debugapi.PathAsk, "inspect", `{"change": []}`); status != http.StatusBadRequest {
+		t.Errorf("a question that cannot be read: status %d: %s", status, text)
 	}
 	if status, _, _ := ask(t, http.MethodGet, "http://"+address+"/metrics", "good"); status != http.StatusBadRequest {
 		t.Errorf("without TLS: status %d", status)

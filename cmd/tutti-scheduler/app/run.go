@@ -36,6 +36,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/kube"
 	"github.com/tutti-sched/tutti/internal/lease"
+	"github.com/tutti-sched/tutti/internal/rehearse"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/internal/telemetry"
 	"github.com/tutti-sched/tutti/internal/version"
@@ -101,6 +102,8 @@ type process struct {
 	mailbox *scheduler.Mailbox
 	driver  *commit.Driver
 	loop    *scheduler.Scheduler
+	// desk answers questions about what would happen.
+	desk *rehearse.Desk
 	// served is what the API server served at the start, servesQueues whether it served Queues; measured are the metrics.
 	served       kube.Served
 	servesQueues bool
@@ -168,6 +171,10 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 	if err != nil {
 		return nil, err
 	}
+	rehearsals, err := o.openRehearsals(p, kubePlugins)
+	if err != nil {
+		return nil, err
+	}
 	profile, err := o.configure(ctx, p, kubePlugins, client, writer)
 	if err != nil {
 		return nil, err
@@ -187,6 +194,7 @@ func (o *options) wire(ctx context.Context, restConfig *rest.Config, election *e
 		Clock: clock.RealClock{}, Verify: os.Getenv("TUTTI_VERIFY") == "1", Metrics: p.measured,
 		Reservations: kubePlugins, BindDeadline: o.bindDeadline,
 	})
+	p.desk = rehearse.NewDesk(p.loop, rehearsals, clock.RealClock{})
 	if err := metrics.Registry.Register(telemetry.NewState(p.loop, clock.RealClock{})); err != nil {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}

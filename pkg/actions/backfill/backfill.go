@@ -66,7 +66,7 @@ func (a *action) Execute(session *engine.Session) {
 
 func (a *action) newRun(session *engine.Session) *run {
 	return &run{
-		action: a, session: session, now: session.Snapshot.Now.Unix(), began: map[model.JobKey]int64{}, largest: place.Largest(session.Snapshot),
+		action: a, session: session, now: session.Snapshot.Now.Unix(), ends: model.NewEnds(session.Snapshot), largest: place.Largest(session.Snapshot),
 		work: a.budget, searches: place.Budget,
 	}
 }
@@ -102,8 +102,8 @@ type run struct {
 	holders []*reservedJob
 	// starting have one, too, and capacity to start in since; their minimum is not bound yet.
 	starting []*reservedJob
-	// began is when the first member of a job began to run; it has the jobs that were asked for.
-	began map[model.JobKey]int64
+	// ends says when tasks are expected to leave.
+	ends *model.Ends
 	// largest is what place.Largest returns.
 	largest func() model.Resources
 	// allocatable is what all valid nodes offer, ordinary CPU apart from isolated; nil until it is asked for. A node with less CPU

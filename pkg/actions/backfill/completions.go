@@ -2,7 +2,6 @@ package backfill
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 )
 
 // unknown is the end of a task when it is not known; it comes after all that are known.
-const unknown = math.MaxInt64
+const unknown = model.UnknownEnd
 
 const overrunGrace = model.OverrunGrace
 
@@ -39,7 +38,7 @@ func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, o
 	for _, task := range tasks {
 		if task.Status.HasNode() && mayComplete(task, job) {
 			since := task.RunsSince(r.now)
-			d := expectedCompletion{task: task, end: r.end(task, since > guests), since: since}
+			d := expectedCompletion{task: task, end: r.ends.Of(task, since > guests), since: since}
 			if d.end == unknown && since <= outlived {
 				d.neverEnds = 1
 			}
@@ -48,56 +47,6 @@ func (r *run) expectedCompletions(job *model.Job, tasks []*model.Task, guests, o
 	}
 	slices.SortFunc(leaving, compareCompletions)
 	return leaving
-}
-
-// end returns when a task is expected to leave its node: at the earliest of the moments that are known and have not passed for
-// long. One that has outlived all that was known of it may stay indefinitely. A guest came by the earliest of them: when it has
-// outlived that, nothing is believed of it any more, or it would open the capacity to other guests.
-func (r *run) end(task *model.Task, guest bool) int64 {
-	if task.Status == model.Releasing {
-		switch deleted := task.Pod.DeletionTimestamp; {
-		case task.TerminationOverdue:
-			return unknown
-		case deleted == nil:
-			return r.now
-		default:
-			return deleted.Unix() // with a little patience for one that is late, until it is stuck
-		}
-	}
-	first, second := r.known(task)
-	switch {
-	case first == unknown || first+overrunGrace > r.now:
-		return first
-	case guest || second == unknown || second+overrunGrace <= r.now:
-		return unknown
-	}
-	return second
-}
-
-// known returns when a task ends by its deadline and by what its group says of itself, the earlier first, in seconds since
-// 1970, passed or not.
-func (r *run) known(task *model.Task) (first, second int64) {
-	after := func(began int64, seconds *int64) int64 {
-		if seconds == nil || *seconds < 0 || *seconds > unknown-overrunGrace-began-1 {
-			return unknown
-		}
-		return began + *seconds
-	}
-	first, second = after(task.RunsSince(r.now), task.Pod.Spec.ActiveDeadlineSeconds), unknown
-	if job := r.session.Snapshot.Job(task.Job); job != nil && job.ExpectedRunSeconds != nil {
-		second = after(r.begin(job), job.ExpectedRunSeconds)
-	}
-	return min(first, second), max(first, second)
-}
-
-// begin returns when the first of the job's members that are there began to run.
-func (r *run) begin(job *model.Job) int64 {
-	began, known := r.began[job.Key]
-	if !known {
-		began = job.RunsSince(r.now)
-		r.began[job.Key] = began
-	}
-	return began
 }
 
 // startEstimate is what is to be expected of a reservation.

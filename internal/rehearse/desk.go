@@ -1,0 +1,146 @@
+package rehearse
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/scheduler"
+	"github.com/tutti-sched/tutti/pkg/model"
+)
+
+const (
+	// maxWaiting is how many questions wait for their turn.
+	maxWaiting = 8
+	// maxTime is how long one question may take.
+	maxTime = 15 * time.Second
+	// maxCredit is how long questions may take together without a pause, and share what part of the time they may take on average.
+	maxCredit = 30 * time.Second
+	share     = 10
+)
+
+// Loop is the live loop. Moment calls deliver on the loop's goroutine, which must not block.
+type Loop interface {
+	Moment(deliver func(*scheduler.Moment))
+}
+
+// Desk answers questions beside the loop, one at a time and within a tenth of a processor. It is safe for concurrent use.
+type Desk struct {
+	loop    Loop
+	setting *Setting
+	clock   clock.PassiveClock
+	// turn has one token while no question is answered; waiting counts those that want it.
+	turn    chan struct{}
+	waiting atomic.Int32
+	// mu guards what follows: how long questions may still take, as of the moment filled.
+	mu     sync.Mutex
+	credit time.Duration
+	filled time.Time
+}
+
+// NewDesk returns a desk for the questions about one loop.
+func NewDesk(loop Loop, setting *Setting, clock clock.PassiveClock) *Desk {
+	d := &Desk{loop: loop, setting: setting, clock: clock, turn: make(chan struct{}, 1), credit: maxCredit, filled: clock.Now()}
+	d.turn <- struct{}{}
+	return d
+}
+
+// Ask answers a question. Its errors are those of apimachinery: BadRequest for a mistake in the question, all of them at once,
+// TooManyRequests, ServiceUnavailable where the loop does not lead, Timeout for a play that is too long, and InternalError
+// after a panic, which is one of the rehearsal alone.
+func (d *Desk) Ask(ctx context.Context, question *debugapi.Question) (answer *debugapi.Answer, err error) {
+	configuration, err := configurationOf(question)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	defer d.waiting.Add(-1)
+	if d.waiting.Add(1) > maxWaiting {
+		return nil, apierrors.NewTooManyRequests("too many questions wait", 1)
+	}
+	select {
+	case <-d.turn:
+		defer func() { d.turn <- struct{}{} }()
+	case <-ctx.Done():
+		return nil, apierrors.NewTimeoutError("other questions are answered", 1)
+	}
+	if wait := d.overdrawn(); wait > 0 {
+		return nil, apierrors.NewTooManyRequests("questions have taken their part of the processor", int(wait/time.Second)+1)
+	}
+	began := d.clock.Now()
+	defer func() {
+		d.pay(d.clock.Since(began))
+		if value := recover(); value != nil {
+			answer, err = nil, apierrors.NewInternalError(fmt.Errorf("something panicked in the rehearsal, not in the scheduler: %s", model.OneLine(value)))
+		}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, maxTime)
+	defer cancel()
+	moments := make(chan *scheduler.Moment, 1)
+	d.loop.Moment(func(moment *scheduler.Moment) { moments <- moment })
+	select {
+	case moment := <-moments:
+		return answerTo(ctx, question, configuration, moment, d.setting)
+	case <-ctx.Done():
+		return nil, apierrors.NewServiceUnavailable("the scheduler is busy")
+	}
+}
+
+// answerTo plays the cluster as it is and, where the question supposes changes, with them.
+func answerTo(
+	ctx context.Context, question *debugapi.Question, configuration []byte, moment *scheduler.Moment, setting *Setting,
+) (*debugapi.Answer, error) {
+	if !moment.Leading {
+		return nil, apierrors.NewServiceUnavailable("this scheduler does not lead")
+	}
+	answer := debugapi.NewAnswer(moment.Contents.At, setting.Inexact)
+	answer.Cycle = moment.Cycle
+	var changed *rehearsal
+	if len(question.Changes) > 0 {
+		var err error
+		if changed, err = newRehearsal(moment, setting, configuration); err == nil {
+			answer.Supposed, err = changed.suppose(question)
+		}
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	}
+	unchanged, err := newRehearsal(moment, setting, nil)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	now, err := unchanged.play(ctx, question.For.Duration)
+	if err != nil {
+		return nil, apierrors.NewTimeoutError(err.Error()+"; use a shorter --for", 0)
+	}
+	if answer.Until = now.until; changed == nil {
+		forecast(now, answer)
+		return answer, nil
+	}
+	then, err := changed.play(ctx, question.For.Duration)
+	if err != nil {
+		return nil, apierrors.NewTimeoutError(err.Error()+"; use a shorter --for", 0)
+	}
+	compare(now, then, answer)
+	return answer, nil
+}
+
+// overdrawn returns how long no question may be answered.
+func (d *Desk) overdrawn() time.Duration {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.clock.Now()
+	d.credit, d.filled = min(maxCredit, d.credit+now.Sub(d.filled)/share), now
+	return max(0, -d.credit*share)
+}
+
+func (d *Desk) pay(took time.Duration) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.credit -= took
+}

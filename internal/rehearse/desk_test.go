@@ -1,0 +1,220 @@
+package rehearse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/tutti-sched/tutti/internal/backoff"
+	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/scheduler"
+	"github.com/tutti-sched/tutti/pkg/actions/allocate"
+	"github.com/tutti-sched/tutti/pkg/engine"
+	"github.com/tutti-sched/tutti/pkg/plugins/gang"
+	"github.com/tutti-sched/tutti/pkg/plugins/priority"
+)
+
+var start = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// still is a live loop in which nothing happens.
+type still struct {
+	state   *cluster.State
+	leading bool
+	// busy lets it never answer.
+	busy bool
+}
+
+func (s *still) Moment(deliver func(*scheduler.Moment)) {
+	if !s.busy {
+		deliver(&scheduler.Moment{Contents: s.state.Contents(), Delays: backoff.NewDelays(), Leading: s.leading})
+	}
+}
+
+// setting has one action and two plugins, and no other configuration.
+func setting() *Setting {
+	return &Setting{
+		Profile: func(text []byte) (*engine.Profile, error) {
+			if text != nil {
+				return nil, fmt.Errorf("%s:1: it is wrong", text)
+			}
+			profile := &engine.Profile{
+				Actions: []engine.Action{allocate.New()},
+				Tiers:   []engine.Tier{{{Factory: priority.New}, {Factory: gang.New}}},
+			}
+			return profile, nil
+		},
+		Show: func(*cluster.State) {}, Reset: func() {},
+	}
+}
+
+// small is a cluster of so many nodes with a pod each, and as many pods that wait.
+func small(nodes int) *cluster.State {
+	s := cluster.New(cluster.Options{SchedulerNames: []string{"tutti"}})
+	list := corev1.ResourceList{"cpu": resource.MustParse("4"), "memory": resource.MustParse("4Gi"), "pods": resource.MustParse("10")}
+	for i := range nodes {
+		node := &corev1.Node{Status: corev1.NodeStatus{Allocatable: list}}
+		node.Name = fmt.Sprintf("n%d", i)
+		node.UID = types.UID(node.Name)
+		s.Apply(&cluster.NodeSeen{Node: node})
+		for _, name := range []string{"", node.Name} {
+			pod := &corev1.Pod{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: fmt.Sprintf("p%d%s", i, name), CreationTimestamp: metav1.NewTime(start)},
+				Spec: corev1.PodSpec{SchedulerName: "tutti", NodeName: name, Containers: []corev1.Container{{
+					Name: "main", Image: "i", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("3")}},
+				}}},
+				Status: corev1.PodStatus{Phase: corev1.PodPending},
+			}
+			if pod.UID = types.UID(pod.Name); name != "" {
+				pod.Status.Phase = corev1.PodRunning
+			}
+			s.Apply(&cluster.PodSeen{Pod: pod})
+		}
+	}
+	s.Lead()
+	s.Snapshot(start)
+	return s
+}
+
+func oneNode(count int) *debugapi.Question {
+	return &debugapi.Question{Changes: []debugapi.Change{{AddNodes: &debugapi.AddNodes{Count: count, Like: "n0"}}}}
+}
+
+func TestAQuestionIsAnswered(t *testing.T) {
+	desk := NewDesk(&still{state: small(2), leading: true}, setting(), clocktesting.NewFakePassiveClock(start))
+	answer, err := desk.Ask(t.Context(), oneNode(1))
+	if err != nil || len(answer.Jobs) != 1 || answer.Jobs[0].Then.State != debugapi.FateStarts || answer.Same != 3 {
+		t.Fatalf("%+v, %v", answer, err)
+	}
+	again, err := desk.Ask(t.Context(), oneNode(1))
+	if err != nil || fmt.Sprint(again.Table().Rows[0].Cells) != fmt.Sprint(answer.Table().Rows[0].Cells) {
+		t.Errorf("another answer the second time: %+v, %v", again, err)
+	}
+}
+
+func TestRefusedQuestions(t *testing.T) {
+	text := "broken.yaml"
+	for name, c := range map[string]struct {
+		loop     *still
+		question *debugapi.Question
+		setting  *Setting
+		is       func(error) bool
+		says     string
+	}{
+		"not leading":   {loop: &still{}, question: oneNode(1), is: apierrors.IsServiceUnavailable, says: "does not lead"},
+		"too many":      {question: &debugapi.Question{Changes: make([]debugapi.Change, 33)}, is: apierrors.IsBadRequest, says: "33 changes"},
+		"too long":      {question: &debugapi.Question{For: metav1.Duration{Duration: 8 * 24 * time.Hour}}, is: apierrors.IsBadRequest, says: "192h"},
+		"empty":         {question: &debugapi.Question{Changes: make([]debugapi.Change, 1)}, is: apierrors.IsBadRequest, says: "exactly one field"},
+		"configuration": {question: &debugapi.Question{Changes: []debugapi.Change{{Config: &text}}}, is: apierrors.IsBadRequest, says: "broken.yaml:1"},
+		"panic": {
+			question: oneNode(1), is: apierrors.IsInternalError, says: "panicked in the rehearsal, not in the scheduler",
+			setting: &Setting{Profile: setting().Profile, Show: func(*cluster.State) { panic("a plugin") }, Reset: func() {}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.loop == nil {
+				c.loop = &still{leading: true}
+			}
+			c.loop.state = small(1)
+			if c.setting == nil {
+				c.setting = setting()
+			}
+			desk := NewDesk(c.loop, c.setting, clocktesting.NewFakePassiveClock(start))
+			for range 2 { // the turn is given back
+				answer, err := desk.Ask(t.Context(), c.question)
+				if answer != nil || !c.is(err) || !strings.Contains(err.Error(), c.says) {
+					t.Fatalf("%+v, %v: want %q", answer, err, c.says)
+				}
+			}
+		})
+	}
+}
+
+// TestQuestionsWaitForTheirTurn: as many as are let wait, and the next one is refused; none of them is answered while the loop is
+// busy.
+func TestQuestionsWaitForTheirTurn(t *testing.T) {
+	loop := &still{state: small(1), leading: true, busy: true}
+	desk := NewDesk(loop, setting(), clocktesting.NewFakePassiveClock(start))
+	ctx, cancel := context.WithCancel(t.Context())
+	answers := make(chan error, maxWaiting)
+	for range maxWaiting {
+		go func() {
+			_, err := desk.Ask(ctx, oneNode(1))
+			answers <- err
+		}()
+	}
+	for desk.waiting.Load() < maxWaiting {
+		select {
+		case err := <-answers:
+			t.Fatal(err)
+		default:
+		}
+	}
+	if _, err := desk.Ask(t.Context(), oneNode(1)); !apierrors.IsTooManyRequests(err) {
+		t.Errorf("one more: %v", err)
+	}
+	cancel()
+	for range maxWaiting {
+		if err := <-answers; !apierrors.IsServiceUnavailable(err) && !apierrors.IsTimeout(err) {
+			t.Error(err)
+		}
+	}
+}
+
+// TestQuestionsTakeATenthOfTheTime: after thirty seconds together there is a pause, ten times as long as what is overdrawn.
+func TestQuestionsTakeATenthOfTheTime(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	slow := setting()
+	slow.Reset = func() { clock.SetTime(clock.Now().Add(8 * time.Second)) } // after each of two plays
+	desk := NewDesk(&still{state: small(1), leading: true}, slow, clock)
+	for i := range 3 {
+		if _, err := desk.Ask(t.Context(), oneNode(1)); err != nil {
+			t.Fatalf("question %d: %v", i, err)
+		}
+	}
+	_, err := desk.Ask(t.Context(), oneNode(1))
+	wait, known := apierrors.SuggestsClientDelay(err)
+	if !apierrors.IsTooManyRequests(err) || !known || wait < 100 || wait > 160 {
+		t.Fatalf("%v, after %d s", err, wait)
+	}
+	clock.SetTime(clock.Now().Add(time.Duration(wait) * time.Second))
+	if _, err := desk.Ask(t.Context(), oneNode(1)); err != nil {
+		t.Errorf("after %d s: %v", wait, err)
+	}
+}
+
+func TestAPlayThatIsTooLongIsAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	moment := &scheduler.Moment{Contents: small(1).Contents(), Delays: backoff.NewDelays(), Leading: true}
+	r, err := newRehearsal(moment, setting(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if c, err := r.play(ctx, time.Hour); c != nil || !errors.Is(err, ErrTooLong) {
+		t.Errorf("%+v, %v", c, err)
+	}
+}
+
+func BenchmarkAsk(b *testing.B) {
+	for _, nodes := range []int{100, 1000} {
+		b.Run(fmt.Sprintf("nodes=%d", nodes), func(b *testing.B) {
+			moment := &scheduler.Moment{Contents: small(nodes).Contents(), Delays: backoff.NewDelays(), Leading: true}
+			for b.Loop() {
+				if _, err := answerTo(b.Context(), oneNode(1), nil, moment, setting()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

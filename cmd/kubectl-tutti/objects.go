@@ -85,10 +85,11 @@ func (o *objects) jobs(now time.Time, ours []string) *debugapi.JobList {
 	})
 	for _, pod := range o.pods {
 		membership := sources.Of(pod)
-		key := membership.Job
-		if implicit := membership.Implicit(); implicit != nil && byKey[key] == nil {
-			key = implicit.Job
+		// Where no PodGroup of ours has the name, the mark means another group, whose object is not read.
+		for membership.Otherwise != nil && membership.Job.Source == model.SourcePodGroup && byKey[membership.Job] == nil {
+			membership = *membership.Otherwise
 		}
+		key := membership.Job
 		if byKey[key] == nil {
 			byKey[key] = newGathered(key, pod)
 		}

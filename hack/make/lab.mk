@@ -56,6 +56,6 @@ upgrade: tools ## Change between the schedulers of commits and this one in a rea
 		go test -count=1 -v -timeout 40m -run '^TestUpgrade(AndRollback|WithClaims)$$' ./e2e
 
 .PHONY: demo
-demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up, NODES=real runs containers and needs root).
+demo: ## Show a gang start in a real cluster (KEEP=1 keeps the cluster up, NODES=real runs containers and needs root, TORCH=1 a PyTorchJob, too).
 	@echo 'demo: compiling the program that builds the others; all of them take a quarter of an hour the first time'
-	@cd lab && KEEP=$(KEEP) go run ./cmd/lab demo $(if $(NODES),--nodes $(NODES))
+	@cd lab && KEEP=$(KEEP) TORCH=$(TORCH) go run ./cmd/lab demo $(if $(NODES),--nodes $(NODES))

@@ -138,24 +138,33 @@ func (a *Agent) pollLink() {
 		a.update(func(l *State, now time.Time) { l.Synchronized(now) })
 	default:
 	}
+	select {
+	case <-a.link.Doubted():
+		a.update(func(l *State, now time.Time) { l.Doubted(now) })
+	default:
+	}
 }
 
 // wait waits until something is due, or an event arrives.
 func (a *Agent) wait(ctx context.Context, wait time.Duration) {
 	timer := a.options.Clock.NewTimer(wait)
 	defer timer.Stop()
-	var synchronized, lost <-chan struct{}
+	var synchronized, doubted, lost <-chan struct{}
 	if a.link != nil {
 		lost = a.link.Lost()
 		a.mu.Lock()
 		if !a.life.synchronized {
 			synchronized = a.link.Synchronized()
 		}
+		if !a.life.doubted {
+			doubted = a.link.Doubted()
+		}
 		a.mu.Unlock()
 	}
 	select {
 	case <-timer.C():
 	case <-synchronized:
+	case <-doubted:
 	case <-lost:
 		klog.FromContext(ctx).Info("The connection to the container runtime is lost")
 	case report := <-a.reports:
@@ -195,6 +204,10 @@ func (a *Agent) do(ctx context.Context, duty Task) error {
 		if err = a.dial(ctx); errors.Is(err, hooks.ErrStuck) {
 			return err
 		}
+	case Hangup:
+		klog.FromContext(ctx).Info("Connecting to the container runtime again: it may have ended a pod without an event")
+		a.link.Close()
+		<-a.link.Lost()
 	case Read:
 		var node *publish.Node
 		node, err = a.options.Publisher.Node(bounded)

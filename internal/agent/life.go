@@ -32,6 +32,8 @@ const (
 	Discover
 	// Dial is to connect to the runtime.
 	Dial
+	// Hangup is to end the connection, since a new one lists the sandboxes again.
+	Hangup
 	// Read is to read the node.
 	Read
 	// Publish is to write the annotation.
@@ -44,7 +46,7 @@ const (
 
 // String is the task's name, in logs.
 func (d Task) String() string {
-	return [...]string{"rest", "look", "dial", "read", "publish", "renew", "check"}[d]
+	return [...]string{"rest", "look", "dial", "hang up", "read", "publish", "renew", "check"}[d]
 }
 
 // Local is what Discover found on the machine.
@@ -72,6 +74,8 @@ type State struct {
 	written bool
 
 	linked, synchronized bool
+	// doubted reports whether the runtime may have ended a pod without an event; see hooks.Link.
+	doubted bool
 	// behind reports whether ordinary containers may still run on newly isolated CPUs, until a check has moved them.
 	behind bool
 	redial time.Duration
@@ -111,6 +115,8 @@ func (l *State) has(duty Task) bool {
 		return l.local != nil
 	case Dial:
 		return l.local != nil && !l.linked
+	case Hangup:
+		return l.synchronized && l.doubted
 	case Publish:
 		// A problem is published without a runtime: it withdraws an offer.
 		return l.wanted != nil && !l.written && (l.synchronized && !l.behind || len(l.wanted.Problems) > 0)
@@ -228,9 +234,17 @@ func (l *State) Synchronized(now time.Time) {
 	}
 }
 
+// Doubted records that the runtime may have ended a pod without an event. The connection ends a little later, so that the
+// answers under way are sent. A second call changes nothing.
+func (l *State) Doubted(now time.Time) {
+	if !l.doubted {
+		l.doubted, l.due[Hangup] = true, now.Add(retryPeriod)
+	}
+}
+
 // Lost records that the connection to the runtime is lost.
 func (l *State) Lost(now time.Time) {
-	l.linked, l.synchronized = false, false
+	l.linked, l.synchronized, l.doubted = false, false, false
 	l.due[Dial] = now.Add(l.redial)
 	l.redial = min(2*l.redial, lastRedial)
 }

@@ -74,6 +74,8 @@ func (w *world) do(duty Task) {
 	case Dial:
 		w.connected = !w.noRuntime
 		w.life.Dialed(w.now, orderly(w.noRuntime))
+	case Hangup:
+		w.lose()
 	case Read:
 		node := &publish.Node{Capacity: 4000, Allocatable: w.allocatable, Published: w.annotation}
 		w.life.ReadNode(w.now, node, orderly(w.noServer))
@@ -181,6 +183,22 @@ func TestWithoutTheRuntimeTheLeaseRunsOut(t *testing.T) {
 	did(t, w.run(), "renew")
 }
 
+// TestADoubtfulConnectionEnds once, and the runtime is synchronized again over a new one.
+func TestADoubtfulConnectionEnds(t *testing.T) {
+	w := newWorld()
+	w.run()
+	w.synchronize()
+	w.run()
+	w.life.Doubted(w.now)
+	w.life.Doubted(w.now.Add(time.Second))
+	did(t, w.run(), "") // answers to the runtime are pending
+	did(t, w.after(5), "hang up")
+	did(t, w.after(1), "dial")
+	w.synchronize()
+	did(t, w.run(), "renew")
+	did(t, w.after(9), "")
+}
+
 // TestAProblemTakesTheOfferBack, whether or not there is a runtime.
 func TestAProblemTakesTheOfferBack(t *testing.T) {
 	w := newWorld()
@@ -264,7 +282,7 @@ func TestTheLeaseIsNeverALie(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
-			switch rapid.IntRange(0, 9).Draw(t, "what") {
+			switch rapid.IntRange(0, 10).Draw(t, "what") {
 			case 0:
 				w.noMachine = !w.noMachine
 			case 1:
@@ -290,6 +308,8 @@ func TestTheLeaseIsNeverALie(t *testing.T) {
 				w.now = w.now.Add(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second)
 			case 9:
 				w.stuck = !w.stuck
+			case 10:
+				w.life.Doubted(w.now)
 			}
 			for i := 0; ; i++ {
 				duty, _ := w.life.Next(w.now)
@@ -308,7 +328,7 @@ func TestTheLeaseIsNeverALie(t *testing.T) {
 
 func (w *world) check(t *rapid.T, duty Task) {
 	switch duty {
-	case Renew, Check:
+	case Renew, Check, Hangup:
 		if !w.synchronized {
 			t.Fatalf("%s without a runtime", duty)
 		}

@@ -18,6 +18,15 @@ import (
 // Machines are the real nodes, in the order of their names.
 func (c *Cluster) Machines() []*node.Machine { return c.machines }
 
+// Import makes the images of an archive known to all real nodes.
+func (c *Cluster) Import(ctx context.Context, archive string) error {
+	group, running := errgroup.WithContext(ctx)
+	for _, m := range c.machines {
+		group.Go(func() error { return m.Import(running, archive) })
+	}
+	return group.Wait()
+}
+
 // startMachines starts the real nodes, all at the same time, and returns when all of them are ready.
 func (c *Cluster) startMachines(ctx context.Context) error {
 	if c.network == nil {

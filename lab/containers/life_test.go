@@ -28,12 +28,13 @@ func slots(t *testing.T, env *harness.Env, name string, n int) {
 		_, err := env.Clientset.CoreV1().Nodes().Patch(context.Background(), name, "application/json-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
 		return err
 	}
-	const path = "/status/capacity/lab.tutti.dev~1slot"
+	const path, allocatable = "/status/capacity/lab.tutti.dev~1slot", "/status/allocatable/lab.tutti.dev~1slot"
 	if err := set(fmt.Sprintf(`[{"op":"add","path":%q,"value":"%d"}]`, path, n)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := set(fmt.Sprintf(`[{"op":"remove","path":%q}]`, path)); err != nil {
+		// The kubelet takes some time to do the second, in which the next test would have these slots.
+		if err := set(fmt.Sprintf(`[{"op":"remove","path":%q},{"op":"remove","path":%q}]`, path, allocatable)); err != nil {
 			t.Error(err)
 		}
 	})

@@ -102,7 +102,7 @@ func start(ctx context.Context) (*harness.Env, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := release.InstallOnNodes(ctx, c, os.Stderr); err != nil {
+	if err := release.InstallOnNodes(ctx, c, isolatedCPUs(), os.Stderr); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
 	return harness.NewEnv(c)

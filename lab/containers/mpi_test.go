@@ -15,7 +15,10 @@ import (
 	"github.com/tutti-sched/tutti/lab/operators"
 )
 
-var mpi = installed(operators.MPI(""), node.OpenMPI())
+var (
+	mpi     = installed(operators.MPI(""))
+	openMPI = imported(node.OpenMPI())
+)
 
 // mpiJob is the sample of an MPIJob in a namespace.
 type mpiJob struct {
@@ -27,7 +30,7 @@ type mpiJob struct {
 // beginMPI applies the sample, after changes of its text: each pair is replaced.
 func beginMPI(t *testing.T, changes ...string) *mpiJob {
 	t.Helper()
-	env, ns := begin(t, mpi)
+	env, ns := begin(t, mpi, openMPI)
 	j := &mpiJob{T: t, env: env, namespace: ns}
 	sample(t, env, ns, "mpijob.yaml", append(changes, "mpioperator/mpi-pi:openmpi", node.OpenMPI().Reference())...)
 	return j
@@ -114,6 +117,63 @@ func TestALauncherThatFails(t *testing.T) {
 	}
 	if reached := logs(t, j.env, j.namespace, workers[0], ""); strings.Count(reached, "Accepted publickey") < 2 {
 		t.Errorf("the first worker was not there for both launchers: %q", reached)
+	}
+}
+
+// TestWorkersOfAnMPIJobThatHasEnded: cleanPodPolicy None keeps all workers, Running those that have ended, All none. The launcher
+// stays.
+func TestWorkersOfAnMPIJobThatHasEnded(t *testing.T) {
+	env, ns := begin(t, mpi, openMPI)
+	kept := map[string][]string{
+		"None":    {"none-worker-0", "none-worker-1", "none-worker-2"},
+		"Running": {"running-worker-2"},
+		"All":     nil,
+	}
+	pods := func(policy, role string) []corev1.Pod {
+		all, err := env.Pods(t.Context(), ns, client.MatchingLabels{
+			"training.kubeflow.org/job-name": strings.ToLower(policy), "training.kubeflow.org/job-role": role,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	// The last worker ends at once, and the launcher when a file is there.
+	for policy := range kept {
+		sample(t, env, ns, "mpijob.yaml", "mpioperator/mpi-pi:openmpi", node.OpenMPI().Reference(),
+			"name: pi\n", "name: "+strings.ToLower(policy)+"\n", "cleanPodPolicy: Running", "cleanPodPolicy: "+policy, "cpu: 500m", "cpu: 100m",
+			`[mpirun, -n, "3", /home/mpiuser/pi]`, `[sh, -c, 'until [ -e /tmp/end ]; do sleep 0.1; done']`,
+			"[/usr/sbin/sshd, -De, -f, /home/mpiuser/.sshd_config]", `[sh, -c, 'case $(hostname) in *-2) ;; *) trap exit TERM; sleep infinity & wait ;; esac']`)
+	}
+	for _, policy := range []string{"None", "Running", "All"} { // so the operator has time for the first one
+		job := strings.ToLower(policy)
+		eventuallyPod(t, env, ns, job+"-worker-0", in(corev1.PodRunning))
+		eventuallyPod(t, env, ns, job+"-worker-1", in(corev1.PodRunning))
+		eventuallyPod(t, env, ns, job+"-worker-2", in(corev1.PodSucceeded))
+		env.Eventually(t, func() error {
+			launchers := pods(policy, "launcher")
+			if len(launchers) != 1 || launchers[0].Status.Phase != corev1.PodRunning {
+				return fmt.Errorf("the launchers of job %s are %v, want one that runs", job, names(launchers))
+			}
+			return nil
+		})
+		if _, err := env.Cluster.Kubectl(t.Context(), "exec", pods(policy, "launcher")[0].Name, "--namespace", ns, "--", "touch", "/tmp/end"); err != nil {
+			t.Fatal(err)
+		}
+		await(t, env, ns, "mpijob/"+job, "Succeeded")
+	}
+	left := func(policy string) error {
+		workers, launchers := names(pods(policy, "worker")), pods(policy, "launcher")
+		if !slices.Equal(workers, kept[policy]) || len(launchers) != 1 {
+			return fmt.Errorf("cleanPodPolicy %s leaves %v and %d launchers, want %v and one", policy, workers, len(launchers), kept[policy])
+		}
+		return nil
+	}
+	for _, policy := range []string{"All", "Running"} {
+		env.Eventually(t, func() error { return left(policy) })
+	}
+	if err := left("None"); err != nil { // that job ended before the others
+		t.Error(err)
 	}
 }
 

@@ -82,9 +82,15 @@ func in(phase corev1.PodPhase) func(p *corev1.Pod) error {
 // logs are what a container of a pod has printed; an empty name is that of the only one.
 func logs(t *testing.T, env *harness.Env, namespace, name, container string) string {
 	t.Helper()
-	text, err := env.Clientset.CoreV1().Pods(namespace).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(t.Context())
+	text, err := printed(t.Context(), env, namespace, name, container)
 	if err != nil {
 		t.Fatalf("logs of %s: %v", name, err)
 	}
-	return strings.TrimSpace(string(text))
+	return text
+}
+
+// printed is logs with the error of the request.
+func printed(ctx context.Context, env *harness.Env, namespace, name, container string) (string, error) {
+	text, err := env.Clientset.CoreV1().Pods(namespace).GetLogs(name, &corev1.PodLogOptions{Container: container}).DoRaw(ctx)
+	return strings.TrimSpace(string(text)), err
 }

@@ -2,15 +2,19 @@ package containers
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/tutti-sched/tutti/lab/binaries"
@@ -26,35 +30,34 @@ const sampleImage = "busybox:1.37"
 var (
 	jobSet          = installed(operators.JobSet())
 	leaderWorkerSet = installed(operators.LeaderWorkerSet())
+	ray             = installed(operators.Ray(""))
 )
 
 // onlyOperators waits until no other process runs operators. It keeps the lock until this process ends: a file that is not
 // referenced would be closed.
 var onlyOperators = sync.OnceValues(operators.Lock)
 
-// installed returns a function that installs an operator in the shared cluster and imports images into all nodes. It does so on
-// its first call, and returns the same error on each call.
-func installed(o operators.Operator, images ...node.Image) func() error {
+// installed returns a function that installs an operator in the shared cluster. It does so on its first call, and returns the
+// same error on each call.
+func installed(o operators.Operator) func() error {
 	return sync.OnceValue(func() error {
-		env, ctx := shared.env, context.Background()
 		if _, err := onlyOperators(); err != nil {
 			return err
 		}
-		if _, err := operators.Install(ctx, env.Cluster, os.Stderr, o); err != nil {
+		_, err := operators.Install(context.Background(), shared.env.Cluster, os.Stderr, o)
+		return err
+	})
+}
+
+// imported returns a function that imports an image into all nodes, as installed does for operators.
+func imported(image node.Image) func() error {
+	return sync.OnceValue(func() error {
+		ctx := context.Background()
+		archive, err := image.Build(ctx, os.Stderr)
+		if err != nil {
 			return err
 		}
-		for _, image := range images {
-			archive, err := image.Build(ctx, os.Stderr)
-			if err != nil {
-				return err
-			}
-			for _, m := range env.Cluster.Machines() {
-				if err := m.Import(ctx, archive); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return shared.env.Cluster.Import(ctx, archive)
 	})
 }
 
@@ -81,7 +84,7 @@ func sample(t *testing.T, env *harness.Env, namespace, file string, changes ...s
 		}
 		text = []byte(strings.ReplaceAll(string(text), pair[0], pair[1]))
 	}
-	changed := filepath.Join(t.TempDir(), file)
+	changed := filepath.Join(t.TempDir(), filepath.Base(file))
 	if err := os.WriteFile(changed, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -95,6 +98,9 @@ var tried = map[string]func(t *testing.T){
 	"jobset.yaml":          aJobSetCompletes,
 	"leaderworkerset.yaml": aLeaderWorkerSetServes,
 	"mpijob.yaml":          TestAnMPIProgramRuns,
+	"pytorchjob.yaml":      TestTorchrunAddsUp,
+	"raycluster.yaml":      aRayClusterIsReady,
+	"trainjob.yaml":        TestATrainJobAddsUp,
 }
 
 // TestEverySampleOfAnOperatorIsTried: each file of the folder has a test in tried, and each entry of tried has a file.
@@ -118,9 +124,10 @@ func TestEverySampleOfAnOperatorIsTried(t *testing.T) {
 	}
 }
 
-// TestSamplesOfOperators: each sample does in real containers what its comment says. mpi_test.go tries the MPIJob.
+// TestSamplesOfOperators: each sample does in real containers what its comment says. mpi_test.go tries the MPIJob, torch_test.go
+// the jobs with PyTorch.
 func TestSamplesOfOperators(t *testing.T) {
-	for _, name := range []string{"jobset", "leaderworkerset"} {
+	for _, name := range []string{"jobset", "leaderworkerset", "raycluster"} {
 		t.Run(name, tried[name+".yaml"])
 	}
 }
@@ -149,6 +156,67 @@ func aLeaderWorkerSetServes(t *testing.T) {
 			eventuallyPod(t, env, ns, member, in(corev1.PodRunning))
 		}
 		serves(t, env, ns, leader, leader+"-2")
+	}
+}
+
+// TestAPlainJobRunsAsAGang: the four pods of the Job of the sample, which needs no operator, wait until there is a place for
+// each. Then all of them run to their end.
+func TestAPlainJobRunsAsAGang(t *testing.T) {
+	env, ns := begin(t)
+	slots(t, env, "real-0", 3)
+	sample(t, env, ns, "../gang.yaml", sampleImage, node.Busybox, "; sleep 60", "",
+		`cpu: "1", memory: 256Mi}`, `cpu: 100m, memory: 32Mi, `+slot+": 1}\n          limits: {"+slot+": 1}")
+	waitsWhole(t, env, ns, 4, "InsufficientResources")
+	slots(t, env, "real-1", 1)
+	await(t, env, ns, "job/training", "Complete")
+	pods, err := env.Pods(t.Context(), ns)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pods {
+		if said, want := logs(t, env, ns, p.Name, ""), "worker "+p.Labels[batchv1.JobCompletionIndexAnnotation]; said != want {
+			t.Errorf("%s said %q, want %q", p.Name, said, want)
+		}
+	}
+}
+
+// standIn is a program that is called ray in the tests, which have no image with Ray: it takes the arguments with which KubeRay
+// calls Ray, tells the head of each worker, and answers the probes.
+//
+//go:embed testdata/ray.py
+var standIn string
+
+// aRayClusterIsReady: with the commands, the init container and the probes that the operator gives them, the head and all workers
+// are ready, and the head knows the workers. A small program stands in for Ray.
+func aRayClusterIsReady(t *testing.T) {
+	env, ns := begin(t, ray, openMPI)
+	program := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "ray"}, Data: map[string]string{"ray": standIn}}
+	if err := env.Client.Create(t.Context(), program); err != nil {
+		t.Fatal(err)
+	}
+	slots(t, env, "real-0", 3)
+	sample(t, env, ns, "raycluster.yaml",
+		"        containers:\n", "        volumes: [{name: ray, configMap: {name: ray, defaultMode: 0755}}]\n        containers:\n",
+		"image: rayproject/ray:2.53.0\n", "image: "+node.OpenMPI().Reference()+"\n          volumeMounts: [{name: ray, mountPath: /usr/local/bin/ray, subPath: ray}]\n",
+		"cpu: 500m, memory: 1Gi}", "cpu: 100m, memory: 64Mi, "+slot+": 1}", "limits: {memory: 1Gi}", "limits: {memory: 64Mi, "+slot+": 1}")
+	waitsWhole(t, env, ns, 4, "needs 4, 3 would fit")
+	slots(t, env, "real-1", 1)
+	await(t, env, ns, "raycluster/ray", "RayClusterProvisioned")
+	heads, err := env.Pods(t.Context(), ns, client.MatchingLabels{"ray.io/node-type": "head"})
+	if err != nil || len(heads) != 1 {
+		t.Fatalf("heads: %v %v", names(heads), err)
+	}
+	workers, err := env.Pods(t.Context(), ns, client.MatchingLabels{"ray.io/node-type": "worker"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var joined []string
+	for _, line := range regexp.MustCompile(`(\S+) joined`).FindAllStringSubmatch(logs(t, env, ns, heads[0].Name, ""), -1) {
+		joined = append(joined, line[1])
+	}
+	slices.Sort(joined)
+	if !slices.Equal(joined, names(workers)) {
+		t.Errorf("the head knows %v, want %v", joined, names(workers))
 	}
 }
 
@@ -215,12 +283,14 @@ func serves(t *testing.T, env *harness.Env, namespace, server, asking string) {
 	})
 }
 
-// begin returns the cluster, with an operator installed in it, and a namespace for the test.
-func begin(t *testing.T, operator func() error) (*harness.Env, string) {
+// begin returns the cluster, with operators and images in it, and a namespace for the test.
+func begin(t *testing.T, needs ...func() error) (*harness.Env, string) {
 	t.Helper()
 	env := lab(t)
-	if err := operator(); err != nil {
-		t.Fatal(err)
+	for _, need := range needs {
+		if err := need(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return env, env.Namespace(t)
 }

@@ -36,6 +36,8 @@ type Options struct {
 	Kubernetes string
 	// Keep leaves the cluster up after the verdict, until the context ends.
 	Keep bool
+	// Torch has a PyTorchJob run, too, where the nodes are real. Its image is large.
+	Torch bool
 	// Out receives the show.
 	Out io.Writer
 }

@@ -43,6 +43,9 @@ func RunReal(ctx context.Context, options Options) error {
 	}
 	defer d.cluster.Stop()
 	acts := []func(context.Context) error{d.chart, d.mpi, d.isolated, d.tooBig, d.evicted}
+	if options.Torch {
+		acts = append(acts, d.torch)
+	}
 	for _, act := range acts {
 		if err := act(ctx); err != nil {
 			return err
@@ -101,7 +104,7 @@ func (d *realDemo) chart(ctx context.Context) error {
 	d.screen.title("1. The chart, with the images of make image: two replicas and a leader")
 	stop := d.screen.heartbeat("chart", "building images, and waiting for its pods")
 	defer stop()
-	if err := release.InstallOnNodes(ctx, d.cluster, d.screen.writer("images")); err != nil {
+	if err := release.InstallOnNodes(ctx, d.cluster, "1", d.screen.writer("images")); err != nil {
 		return err
 	}
 	_, err := d.kubectl(ctx, "get", "pods", "-n", release.Namespace, "-o", "wide")
@@ -109,30 +112,33 @@ func (d *realDemo) chart(ctx context.Context) error {
 	return errors.Join(err, other)
 }
 
-func (d *realDemo) mpi(ctx context.Context) error {
-	d.screen.title("2. An MPIJob of mpi-operator, with Open MPI: launcher and workers start together")
-	if _, err := operators.Install(ctx, d.cluster, d.screen.writer("operator"), operators.MPI("")); err != nil {
+// sample applies a sample of an operator, with the operator as released and an image of Debian's packages in place of the
+// sample's.
+func (d *realDemo) sample(ctx context.Context, operator operators.Operator, file, published string, image node.Image) error {
+	if _, err := operators.Install(ctx, d.cluster, d.screen.writer("operator"), operator); err != nil {
 		return err
 	}
-	image := node.OpenMPI()
 	archive, err := image.Build(ctx, d.screen.writer("image"))
 	if err != nil {
 		return err
 	}
-	for _, m := range d.cluster.Machines() {
-		if err := m.Import(ctx, archive); err != nil {
-			return err
-		}
+	if err := d.cluster.Import(ctx, archive); err != nil {
+		return err
 	}
 	root, err := binaries.Root()
 	if err != nil {
 		return err
 	}
-	text, err := os.ReadFile(filepath.Join(root, "config", "samples", "operators", "mpijob.yaml"))
+	text, err := os.ReadFile(filepath.Join(root, "config", "samples", "operators", file))
 	if err != nil {
 		return fmt.Errorf("sample: %w", err)
 	}
-	if err := d.applyText(ctx, "mpijob.yaml", strings.ReplaceAll(string(text), "mpioperator/mpi-pi:openmpi", image.Reference())); err != nil {
+	return d.applyText(ctx, file, strings.ReplaceAll(string(text), published, image.Reference()))
+}
+
+func (d *realDemo) mpi(ctx context.Context) error {
+	d.screen.title("2. An MPIJob of mpi-operator, with Open MPI: launcher and workers start together")
+	if err := d.sample(ctx, operators.MPI(""), "mpijob.yaml", "mpioperator/mpi-pi:openmpi", node.OpenMPI()); err != nil {
 		return err
 	}
 	if err := d.await(ctx, "mpijob/pi", "condition=Succeeded"); err != nil {
@@ -217,5 +223,23 @@ func (d *realDemo) evicted(ctx context.Context) error {
 		return fmt.Errorf("the victim had no time to end: %q", said)
 	}
 	_, err = d.kubectl(ctx, "get", "events", "--field-selector", "involvedObject.kind=PodGroup", "-o", "custom-columns=OF:.involvedObject.name,REASON:.reason,MESSAGE:.message")
+	return err
+}
+
+func (d *realDemo) torch(ctx context.Context) error {
+	d.screen.title("6. A PyTorchJob of training-operator: torchrun in each worker finds the others, and gloo adds up")
+	stop := d.screen.heartbeat("image", "giving each node the image with PyTorch")
+	err := d.sample(ctx, operators.Training(""), "pytorchjob.yaml", "pytorch/pytorch:2.6.0-cuda12.4-cudnn9-runtime", node.Torch())
+	stop()
+	if err != nil {
+		return err
+	}
+	if err := d.await(ctx, "pytorchjob/train", "condition=Succeeded"); err != nil {
+		return err
+	}
+	said, err := d.kubectl(ctx, "logs", "-l", "training.kubeflow.org/job-name=train")
+	if err == nil && strings.Count(said, ": the sum is 6\n") != 3 {
+		err = errors.New("not each of three ranks printed the sum")
+	}
 	return err
 }

@@ -59,6 +59,8 @@ func writeImage(archive, reference, root string, config v1.Config) error {
 type Image struct {
 	// Name is what it is called, without a registry and a tag.
 	Name string
+	// Suite is the release of Debian, such as bookworm.
+	Suite string
 	// Packages are Debian's, with what they depend on.
 	Packages []string
 	// Script runs as root in the image when the packages are installed.
@@ -69,13 +71,21 @@ type Image struct {
 // /home/mpiuser/pi, with which the ranks of a job compute pi together. Each rank prints its number and its host.
 func OpenMPI() Image {
 	return Image{
-		Name: "openmpi", Script: openMPI,
+		Name: "openmpi", Suite: "bookworm", Script: openMPI,
 		Packages: []string{"openmpi-bin", "openssh-server", "openssh-client", "python3-mpi4py", "python3-numpy"},
 	}
 }
 
 //go:embed openmpi.sh
 var openMPI string
+
+// Torch has PyTorch and torchrun. The PyTorch of Debian's release before this one has a torchrun that its Python cannot run.
+func Torch() Image {
+	return Image{Name: "torch", Suite: "trixie", Script: torch, Packages: []string{"python3-torch"}}
+}
+
+//go:embed torch.sh
+var torch string
 
 // Reference is the image's name in a pod.
 func (i Image) Reference() string { return "localhost/" + i.Name + ":lab" }
@@ -104,7 +114,7 @@ func (i Image) Build(ctx context.Context, out io.Writer) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(programs, "programs", "usr", "bin", "mmdebstrap"),
 		"--variant=minbase", "--include="+strings.Join(i.Packages, ","),
 		"--dpkgopt=path-exclude=/usr/share/doc/*", "--dpkgopt=path-exclude=/usr/share/locale/*",
-		`--customize-hook=chroot "$1" bash -c "$SCRIPT"`, "bookworm", files)
+		`--customize-hook=chroot "$1" bash -c "$SCRIPT"`, i.Suite, files)
 	cmd.Env = append(os.Environ(), "SCRIPT="+i.Script)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("image %s: %w: %s", i.Name, err, text)

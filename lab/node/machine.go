@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ type Machine struct {
 	index   int
 	dir     string // its files
 	pid     string // the first process of its namespaces, as this machine numbers it
+	took    time.Duration
 
 	mu       sync.Mutex
 	programs map[string]*process.Process
@@ -72,6 +74,7 @@ func (n *Network) Start(ctx context.Context, index int, spec Spec) (*Machine, er
 	if spec.Out == nil {
 		spec.Out = io.Discard
 	}
+	begin := time.Now()
 	m := &Machine{
 		spec: spec, network: n, index: index, dir: filepath.Join(n.dir, spec.Name), programs: map[string]*process.Process{},
 	}
@@ -79,6 +82,7 @@ func (n *Network) Start(ctx context.Context, index int, spec Spec) (*Machine, er
 		m.Stop()
 		return nil, fmt.Errorf("node %s: %w", spec.Name, err)
 	}
+	m.took = time.Since(begin)
 	return m, nil
 }
 
@@ -164,8 +168,36 @@ const firstHost = 10
 // Name is the node's name.
 func (m *Machine) Name() string { return m.spec.Name }
 
+// Took is how long the start took: until all its programs answered.
+func (m *Machine) Took() time.Duration { return m.took }
+
+// Memory is what the processes of the node hold, in bytes, containers among them. What several processes of this machine share,
+// such as the pages of one program on three nodes, is divided among them (Pss in proc(5)).
+func (m *Machine) Memory(ctx context.Context) (bytes int64, err error) {
+	// A process that ends meanwhile has no file, and does not count.
+	text, err := m.Run(ctx, "bash", "-c", "cat /proc/[0-9]*/smaps_rollup 2>/dev/null || true")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(text) {
+		if fields := strings.Fields(line); len(fields) == 3 && fields[0] == "Pss:" {
+			kib, err := strconv.ParseInt(fields[1], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("node %s: %w", m.spec.Name, err)
+			}
+			bytes += kib << 10
+		}
+	}
+	return bytes, nil
+}
+
 // Address is the node's address, which the machine, its nodes and their pods reach.
 func (m *Machine) Address() string { return m.network.address(firstHost + m.index) }
+
+// DevicePlugins is the folder in which the kubelet and its device plugins have their sockets, as this machine sees it.
+func (m *Machine) DevicePlugins() string {
+	return filepath.Join(m.dir, "lib", "kubelet", "device-plugins")
+}
 
 // group is the control group of its pods, below that of each hierarchy.
 func (m *Machine) group() string { return m.network.bridge() + "/" + m.spec.Name }

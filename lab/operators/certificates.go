@@ -28,14 +28,20 @@ func onThisMachine(name string, port int) *corev1.Service {
 	}
 }
 
-// servingCertificates is where operators wait for their certificate to be mounted. Their webhooks read it from a folder of that
-// name among the temporary files, which are here only where a process has no other folder for them: so two operators may run.
+// servingCertificates is where operators wait for their certificate to be mounted. Their webhooks read it from the folder
+// certificates: so several operators may run.
 const servingCertificates = "/tmp/k8s-webhook-server/serving-certs"
+
+// certificates is the folder among the operator's temporary files that its webhooks read their certificate from, where its
+// configuration names none.
+func (i *Installation) certificates() string {
+	return filepath.Join(i.temporary(), "k8s-webhook-server", "serving-certs")
+}
 
 // runWithWebhooks starts an operator that signs the certificate of its webhooks itself, mounts that, and waits until it is
 // ready, as it says at the address health.
 func (i *Installation) runWithWebhooks(ctx context.Context, mount mount, health string, args ...string) (*process.Process, error) {
-	mount.dirs = []string{filepath.Join(i.temporary(), "k8s-webhook-server", "serving-certs"), servingCertificates}
+	mount.dirs = []string{i.certificates(), servingCertificates}
 	if err := mount.empty(); err != nil {
 		return nil, err
 	}

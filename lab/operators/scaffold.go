@@ -72,8 +72,8 @@ leaderElection: {leaderElect: false}
 internalCertManagement: {enable: true}
 metrics: {bindAddress: "0"}
 health: {healthProbeBindAddress: %q}
-webhook: {port: %d}
-%s`, s.name, cmp.Or(s.version, "v1alpha1"), health, port, s.configuration)
+webhook: {port: %d, certDir: %q}
+%s`, s.name, cmp.Or(s.version, "v1alpha1"), health, port, i.certificates(), s.configuration)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
 		return nil, fmt.Errorf("configuration of %s: %w", s.name, err)
 	}

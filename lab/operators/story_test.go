@@ -397,10 +397,15 @@ func (s *story) ends(prefix string) {
 	}
 }
 
-// listed is how kubectl tutti status names the job: a group of another project with the controller of its oldest pod.
+// listed is how kubectl tutti status names the job: a group of another project with the controller of its oldest pod. Without a
+// group it names the object whose spec says how many pods there are: of a TrainJob the JobSet that it makes.
 func (s *story) listed() string {
 	if s.group == "" {
-		return fmt.Sprintf("%s (%s/%s)", s.groupName(), s.job.GetKind(), s.job.GetName())
+		kind := s.job.GetKind()
+		if kind == "TrainJob" {
+			kind = "JobSet"
+		}
+		return fmt.Sprintf("%s (%s/%s)", s.groupName(), kind, s.job.GetName())
 	}
 	return fmt.Sprintf("podgroup.%s/%s (", s.group, s.groupName())
 }

@@ -27,5 +27,6 @@ func TestTrainer(t *testing.T) {
 		job.first = "train-dataset-initializer-0"
 		workersAfter(t, lab, job)
 	})
+	t.Run("without a group", func(t *testing.T) { life(t, lab, trainJob("alone", "")) })
 	t.Run("for Volcano", func(t *testing.T) { life(t, lab, trainJob("volcano", volcano)) })
 }

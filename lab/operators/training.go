@@ -16,12 +16,13 @@ import (
 
 const trainingModule = "github.com/kubeflow/training-operator"
 
-// Training is training-operator v1, which gives the pods of a PyTorchJob, and of jobs of other frameworks, to a scheduler of that
-// name where their templates have none. Without a name it writes no groups.
+// Training is training-operator v1, which gives the pods of a PyTorchJob to a scheduler of that name where their templates have
+// none. Without a name it writes no groups. Its other kinds are off: among them is a version of MPIJob that excludes
+// mpi-operator's.
 func Training(scheduler string) Operator {
 	return Operator{
 		Name: "training-operator", Package: trainingModule + "/cmd/training-operator.v1",
-		CRDs: append(groups(scheduler), File{trainingModule, "manifests/base/crds"}),
+		CRDs: append(groups(scheduler), File{trainingModule, "manifests/base/crds/kubeflow.org_pytorchjobs.yaml"}),
 		Start: func(ctx context.Context, i *Installation) (*process.Process, error) {
 			return startTraining(ctx, i, scheduler)
 		},
@@ -68,7 +69,7 @@ func startTraining(ctx context.Context, i *Installation, scheduler string) (*pro
 		return nil, fmt.Errorf("webhooks of %s: %w", name, err)
 	}
 	mount := mount{client: client, namespace: namespace, secret: secret}
-	return i.runWithWebhooks(ctx, mount, health, "--gang-scheduler-name="+scheduler, "--metrics-bind-address=0",
+	return i.runWithWebhooks(ctx, mount, health, "--enable-scheme=pytorchjob", "--gang-scheduler-name="+scheduler, "--metrics-bind-address=0",
 		"--health-probe-bind-address="+health, fmt.Sprintf("--webhook-server-port=%d", port))
 }
 

@@ -11,7 +11,7 @@ func benchCommand() *cobra.Command {
 	}
 	cmd.AddCommand(
 		benchAllCommand(), benchProcessCommand(), benchSpeedCommand(), benchStartCommand(), benchLatencyCommand(), benchMemoryCommand(),
-		benchProfileCommand(),
+		benchContainersCommand(), benchProfileCommand(),
 	)
 	return cmd
 }

@@ -6,10 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tutti-sched/tutti/lab/bench/containers"
 	"github.com/tutti-sched/tutti/lab/bench/inprocess"
 	"github.com/tutti-sched/tutti/lab/bench/latency"
 	"github.com/tutti-sched/tutti/lab/bench/memory"
@@ -18,6 +20,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/bench/speed"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
 	"github.com/tutti-sched/tutti/lab/binaries"
+	"github.com/tutti-sched/tutti/lab/node"
 )
 
 // benchAllCommand measures everything that the pages show.
@@ -92,6 +95,18 @@ func selection(full bool) []step {
 				return err
 			}
 			return page.Write(docs, "README.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, runs), nil)
+		}},
+		{"containers", func(ctx context.Context, docs string, out io.Writer) error {
+			if missing := node.Missing(); len(missing) > 0 {
+				fmt.Fprintf(out, "not measured: real nodes need %s\n", strings.Join(missing, ", "))
+				return nil
+			}
+			options := containers.Options{Rounds: 10, Out: out}
+			result, err := containers.Measure(ctx, options)
+			if err != nil {
+				return err
+			}
+			return page.Write(docs, "README.md", options.Name(), options.Markdown(binaries.DefaultKubernetes, result), nil)
 		}},
 		{"profiles", writeProfiles},
 	}

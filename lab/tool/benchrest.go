@@ -2,13 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tutti-sched/tutti/lab/bench/containers"
 	"github.com/tutti-sched/tutti/lab/bench/latency"
 	"github.com/tutti-sched/tutti/lab/bench/memory"
+	"github.com/tutti-sched/tutti/lab/bench/page"
 	"github.com/tutti-sched/tutti/lab/bench/stage"
 	"github.com/tutti-sched/tutti/lab/binaries"
 )
@@ -69,5 +72,34 @@ func benchMemoryCommand() *cobra.Command {
 	flags.DurationVar(&options.Settle, "settle", memory.AtRest, "how long the memory must not have become less at the end")
 	flags.DurationVar(&options.Timeout, "timeout", 15*time.Minute, "the longest one scheduler may take")
 	at.flags(cmd, []string{"tutti"}, "which schedulers: "+strings.Join(schedulerNames(), ", "))
+	return cmd
+}
+
+// benchContainersCommand measures jobs on real nodes.
+func benchContainersCommand() *cobra.Command {
+	var options containers.Options
+	var docs string
+	cmd := &cobra.Command{
+		Use:   "containers",
+		Short: "Measure the time from kubectl apply to the first line of a job's last rank, on real nodes; it needs root",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			options.Out = cmd.ErrOrStderr()
+			result, err := containers.Measure(cmd.Context(), options)
+			if err != nil {
+				return err
+			}
+			text := options.Markdown(version(options.Kubernetes), result)
+			fmt.Fprint(cmd.OutOrStdout(), text)
+			if docs == "" {
+				return nil
+			}
+			return page.Write(docs, "README.md", options.Name(), text, nil)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&options.Kubernetes, "k8s", binaries.DefaultKubernetes, "the version of Kubernetes")
+	flags.IntVar(&options.Rounds, "rounds", 10, "how many times each job is applied")
+	flags.StringVar(&docs, "docs", "", docsUsage)
 	return cmd
 }

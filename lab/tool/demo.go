@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 
@@ -23,6 +24,9 @@ func demoCommand() *cobra.Command {
 			options.Out = cmd.OutOrStdout()
 			switch nodes {
 			case "kwok":
+				if options.Torch {
+					return errors.New("--torch: needs --nodes real")
+				}
 				return demo.Run(cmd.Context(), options)
 			case "real":
 				return demo.RunReal(cmd.Context(), options)
@@ -32,6 +36,7 @@ func demoCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&nodes, "nodes", "kwok", "what plays the nodes: kwok, or real, with kubelets and containers, which needs root")
 	cmd.Flags().BoolVar(&options.Keep, "keep", os.Getenv("KEEP") != "", "keep the cluster up until Ctrl-C (also KEEP=1)")
+	cmd.Flags().BoolVar(&options.Torch, "torch", os.Getenv("TORCH") != "", "run a PyTorchJob, too, on real nodes (also TORCH=1)")
 	cmd.Flags().StringVar(&options.Kubernetes, "k8s", os.Getenv("K8S"), "the version of Kubernetes; empty means the pinned one")
 	return cmd
 }

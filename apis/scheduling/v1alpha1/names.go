@@ -56,7 +56,7 @@ const DefaultQueue = "default"
 // The types of conditions.
 const (
 	// ConditionScheduled says whether the gang has been started: True in one write as soon as the minimum is bound, False with a
-	// reason and numbers while it waits, and back to False only when no member is bound any more.
+	// reason and numbers while it waits, and back to False only when the last bound member is gone.
 	ConditionScheduled = "Scheduled"
 
 	// ConditionDegraded says whether a gang that was started has fewer members than its minimum. It is absent until that is so

@@ -50,7 +50,7 @@ type PodGroupStatus struct {
 	// +kubebuilder:validation:Maximum=9007199254740991
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// schedulerName is the scheduler that has written the status. A group that names no scheduler and has no members any more
+	// schedulerName is the scheduler that has written the status. A group that names no scheduler and whose members are all gone
 	// belongs to it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
@@ -143,8 +143,8 @@ type PodGroupStatus struct {
 	// +optional
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
 
-	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: no
-	// reserved capacity is lent to the group any more, unless its pods have a deadline.
+	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again:
+	// from then on no reserved capacity is lent to the group, unless its pods have a deadline.
 	// +optional
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 

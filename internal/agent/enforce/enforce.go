@@ -16,6 +16,7 @@
 package enforce
 
 import (
+	"fmt"
 	"maps"
 
 	"github.com/tutti-sched/tutti/pkg/isolated"
@@ -28,6 +29,8 @@ type Pod struct {
 	UID, Namespace, Name string
 	// Annotations are those that the pod had when the sandbox was made.
 	Annotations map[string]string
+	// Stopped reports whether the sandbox has ended: no container starts in it again.
+	Stopped bool
 }
 
 // Container is a container as the runtime reports it.
@@ -177,12 +180,13 @@ func (m *Enforcer) overlap(pod *Pod, cpus isolated.CPUSet) *Refusal {
 	if found == nil {
 		return nil
 	}
-	held := found.holds.Intersect(cpus)
+	holder := fmt.Sprintf("sandbox %s of pod %s/%s (uid %s)", found.pod.Sandbox, found.pod.Namespace, found.pod.Name, found.pod.UID)
 	if found.pod.Namespace != pod.Namespace && found.pod.Namespace != "" {
-		return refuse(Overlap, "CPUs %s are held by a pod of another namespace", held)
+		holder = "a pod of another namespace"
 	}
-	return refuse(Overlap, "CPUs %s are held by sandbox %s of pod %s/%s (uid %s)",
-		held, found.pod.Sandbox, found.pod.Namespace, found.pod.Name, found.pod.UID)
+	refusal := refuse(Overlap, "CPUs %s are held by %s", found.holds.Intersect(cpus), holder)
+	refusal.Idle = found.live == 0
+	return refusal
 }
 
 // Update decides about a container whose resources the kubelet changes: its CPUs stay the same.
@@ -248,7 +252,7 @@ func (m *Enforcer) Counts() (containers, held int) {
 func (m *Enforcer) sandbox(pod *Pod) *sandbox {
 	s := m.sandboxes[pod.Sandbox]
 	if s == nil {
-		s = &sandbox{pod: *pod}
+		s = &sandbox{pod: *pod, stopped: pod.Stopped}
 		m.sandboxes[pod.Sandbox] = s
 	}
 	return s

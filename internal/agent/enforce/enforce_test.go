@@ -14,9 +14,9 @@ import (
 )
 
 // TestStories plays the stories in testdata on node n1. Each line of input is one pod or one container: words, and key=value
-// pairs. "configure" sets the view; "pod SANDBOX uid=… ns=… asks=… assigned=…" adds a sandbox, with its annotations:
-// assigned=main:4-5;side:6 is an assignment of those, for=UID and on=NODE make it that of another pod or node, and text=…
-// replaces it.
+// pairs. "configure" sets the view; "pod SANDBOX uid=… ns=… asks=… assigned=…" adds a sandbox, with its annotations: "stopped"
+// makes it one that has ended; assigned=main:4-5;side:6 is an assignment of those, for=UID and on=NODE make it that of another
+// pod or node, and text=… replaces it.
 func TestStories(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		story := &story{machine: New("n1"), pods: map[string]*Pod{}}
@@ -140,7 +140,7 @@ func words(line string) (plain []string, values map[string]string) {
 
 func (s *story) pod(t *testing.T, d *datadriven.TestData, line string) *Pod {
 	plain, values := words(line)
-	pod := &Pod{Sandbox: plain[0], UID: values["uid"], Namespace: cmp.Or(values["ns"], "ns"), Name: "pod-" + plain[0], Annotations: map[string]string{}}
+	pod := &Pod{Stopped: slices.Contains(plain, "stopped"), Sandbox: plain[0], UID: values["uid"], Namespace: cmp.Or(values["ns"], "ns"), Name: "pod-" + plain[0], Annotations: map[string]string{}}
 	if asks, is := values["asks"]; is {
 		pod.Annotations[isolated.RequestAnnotation] = asks
 	}

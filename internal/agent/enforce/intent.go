@@ -88,6 +88,9 @@ type Refusal struct {
 	Reason string
 	// Message explains it, with numbers.
 	Message string
+	// Idle reports whether the CPUs are held for a pod of which no container runs. It may have ended without an event: see
+	// hooks.Link.
+	Idle bool
 }
 
 // Error is the text of the pod's event.

@@ -86,11 +86,12 @@ func (m *Enforcer) restoreOrphan(c *Container) *container {
 }
 
 // reserveForRestart holds the CPUs of sandboxes in which no container with assigned CPUs runs: it will start again. A sandbox
-// whose CPUs are in use by others gets none.
+// that has stopped, and one whose CPUs are in use by others, gets none. The runtime reports a stopped sandbox as long as its pod
+// exists, such as that of a Job which is complete.
 func (m *Enforcer) reserveForRestart(pods []Pod) {
 	for _, pod := range slices.SortedFunc(slices.Values(pods), func(a, b Pod) int { return cmp.Compare(a.Sandbox, b.Sandbox) }) {
 		in := intentOf(m.node, &pod)
-		if s := m.sandboxes[pod.Sandbox]; in.given == nil || s != nil && !s.holds.Empty() {
+		if s := m.sandboxes[pod.Sandbox]; in.given == nil || pod.Stopped || s != nil && !s.holds.Empty() {
 			continue
 		}
 		if m.overlap(&pod, in.given.CPUs) == nil {

@@ -12,6 +12,8 @@ import (
 	"github.com/containerd/nri/pkg/stub"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+
+	"github.com/tutti-sched/tutti/internal/agent/enforce"
 )
 
 // ErrStuck is a runtime that accepted the connection and then does not answer. The call that waits for it cannot be
@@ -21,9 +23,9 @@ var ErrStuck = errors.New("the container runtime does not answer")
 // Link is one connection to the runtime.
 type Link struct {
 	stub stub.Stub
-	// synchronized and lost are each closed once, when that has happened.
-	synchronized, lost chan struct{}
-	heard, gone        sync.Once
+	// synchronized, doubted and lost are each closed once, when that has happened.
+	synchronized, doubted, lost chan struct{}
+	heard, doubt, gone          sync.Once
 }
 
 // stubPlugin is the plugin on one connection: the hooks, and whether the runtime has synchronized over it.
@@ -43,6 +45,17 @@ func (s *stubPlugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, co
 	return updates, err
 }
 
+// CreateContainer passes on the container, and records a refusal for CPUs that may be free.
+func (s *stubPlugin) CreateContainer(ctx context.Context, sandbox *api.PodSandbox, container *api.Container) (
+	*api.ContainerAdjustment, []*api.ContainerUpdate, error,
+) {
+	adjust, updates, err := s.Plugin.CreateContainer(ctx, sandbox, container)
+	if refusal := (*enforce.Refusal)(nil); errors.As(err, &refusal) && refusal.Idle {
+		s.link.doubt.Do(func() { close(s.link.doubted) })
+	}
+	return adjust, updates, err
+}
+
 // Connect registers the plugin at the runtime's socket. The runtime then calls Synchronize, later. An error that is not
 // ErrStuck may be tried again.
 //
@@ -54,7 +67,7 @@ func (h *Plugin) Connect(ctx context.Context, socket string, timer clock.Clock, 
 	if err != nil {
 		return nil, fmt.Errorf("NRI: %w", err)
 	}
-	link := &Link{synchronized: make(chan struct{}), lost: make(chan struct{})}
+	link := &Link{synchronized: make(chan struct{}), doubted: make(chan struct{}), lost: make(chan struct{})}
 	link.stub, err = stub.New(&stubPlugin{Plugin: h, link: link},
 		stub.WithPluginName(Name), stub.WithPluginIdx(Index), stub.WithConnection(conn), stub.WithLogger(logger{h.options.Log}),
 		stub.WithOnClose(link.close), stub.WithFailurePolicy(&api.FailurePolicy{FailRequest: true, KeepConnected: true}),
@@ -81,6 +94,11 @@ func (h *Plugin) Connect(ctx context.Context, socket string, timer clock.Clock, 
 
 // Synchronized is closed when the runtime has reported all running containers.
 func (l *Link) Synchronized() <-chan struct{} { return l.synchronized }
+
+// Doubted is closed when a container was refused CPUs that are held for a pod of which no container runs. The pod may be gone:
+// containerd 2.4, when it has been restarted, sends no event about a sandbox that it made before (internal/nri/nri.go:
+// needsStopping, needsRemoval). Only a new connection lists the sandboxes again.
+func (l *Link) Doubted() <-chan struct{} { return l.doubted }
 
 // Lost is closed when the connection is lost.
 func (l *Link) Lost() <-chan struct{} { return l.lost }

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync"
 	"time"
 
@@ -109,8 +110,12 @@ func (h *Plugin) Configure(_ context.Context, _, runtime, version string) (api.E
 func (h *Plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	defer h.observeLatency("Synchronize", h.options.Clock.Now())
 	known := make([]enforce.Pod, len(pods))
+	// The runtime reports the process of each sandbox, and of a stopped one none. One that reports no process at all does not say
+	// which have stopped.
+	says := slices.ContainsFunc(pods, func(pod *api.PodSandbox) bool { return pod.GetPid() != 0 })
 	for i, pod := range pods {
 		known[i] = podOf(pod)
+		known[i].Stopped = says && pod.GetPid() == 0
 	}
 	running := make([]enforce.Container, len(containers))
 	for i, c := range containers {

@@ -21,7 +21,7 @@ type PodGroupStatusApplyConfiguration struct {
 	Phase *schedulingv1alpha1.PodGroupPhase `json:"phase,omitempty"`
 	// observedGeneration is the metadata.generation that the rest of the status is about.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// schedulerName is the scheduler that has written the status. A group that names no scheduler and has no members any more
+	// schedulerName is the scheduler that has written the status. A group that names no scheduler and whose members are all gone
 	// belongs to it.
 	SchedulerName *string `json:"schedulerName,omitempty"`
 	// queue is the Queue that the group is in: that of spec.queue, else the one that its oldest member or its namespace names, else
@@ -62,8 +62,8 @@ type PodGroupStatusApplyConfiguration struct {
 	DegradedSince *metav1.Time `json:"degradedSince,omitempty"`
 	// finishedAt is when the phase became Succeeded or Failed, to the second. It is not set in other phases.
 	FinishedAt *metav1.Time `json:"finishedAt,omitempty"`
-	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again: no
-	// reserved capacity is lent to the group any more, unless its pods have a deadline.
+	// overrunSince is since when the group has run for longer than spec.expectedRunSeconds. It stays when the group starts again:
+	// from then on no reserved capacity is lent to the group, unless its pods have a deadline.
 	OverrunSince *metav1.Time `json:"overrunSince,omitempty"`
 	// topology says in which domains the bound members are: one entry for each of spec.topology, in its order. It is not set while no
 	// member is bound, and stays when the group has ended. A field that is not there says nothing.

@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +21,7 @@ import (
 )
 
 // TestWhatIfIsThenDone: a gang waits; the scheduler says that it would start with one more node, and without another one that
-// runs; then the node is added, and it starts. Nothing comes of the questions.
+// runs, and so says a capture of it without a cluster; then the node is added, and it starts. Nothing comes of the questions.
 func TestWhatIfIsThenDone(t *testing.T) {
 	ns, devices := env.Namespace(t), map[string]string{"cpu": "8", "example.com/ask": "4"}
 	all := harness.Requests(map[string]string{"cpu": "1", "example.com/ask": "4"})
@@ -30,6 +33,7 @@ func TestWhatIfIsThenDone(t *testing.T) {
 	s := env.Scheduler(t, harness.SchedulerOptions{})
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "asks"}, Rules: []rbacv1.PolicyRule{
 		{NonResourceURLs: []string{debugapi.PathAsk}, Verbs: []string{"post"}},
+		{NonResourceURLs: []string{debugapi.PathCapture}, Verbs: []string{"get"}},
 	}}
 	env.Create(t, role)
 	t.Cleanup(func() { _ = env.Client.Delete(context.WithoutCancel(t.Context()), role) })
@@ -91,6 +95,31 @@ func TestWhatIfIsThenDone(t *testing.T) {
 	}
 	if err := errors.Join(boundOf(t, ns, "waits", 0), boundOf(t, ns, "runs", 1)); err != nil {
 		t.Errorf("after the questions: %v", err)
+	}
+
+	captured := filepath.Join(t.TempDir(), "night.tutti")
+	_, err = env.Cluster.RunTool(t.Context(), plugin, "capture", "-f", captured,
+		"--scheduler-server", s.URL, "--scheduler-insecure-skip-tls-verify", "--scheduler-token", token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	offline := func(args ...string) string {
+		out, err := env.Cluster.RunTool(t.Context(), plugin, append(args, "--kubeconfig", os.DevNull)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	first := offline("replay", captured)
+	if again := offline("replay", captured); again != first || !strings.Contains(first, ns+"/waits") || !strings.Contains(first, "InsufficientResources") {
+		t.Errorf("a replay says\n%s\nand then\n%s", first, again)
+	}
+	answer = &debugapi.Answer{}
+	if err := json.Unmarshal([]byte(offline("what-if", "--add-nodes", "1", "--like", "ask-0", "-o", "json", "--from", captured)), answer); err != nil {
+		t.Fatal(err)
+	}
+	if fate, err := fateOf(answer, "waits"); err != nil || fate.State != debugapi.FateStarts {
+		t.Errorf("asked of the capture: %+v, %v", fate, err)
 	}
 
 	env.Nodes(t, cluster.Nodes("ask-more", 1, devices)...)

@@ -148,7 +148,8 @@ func refuses(t *testing.T, env *harness.Env) bool {
 	job := &batchv1.Job{
 		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "gang"},
 		Spec: batchv1.JobSpec{
-			Parallelism: ptr.To[int32](4), Completions: ptr.To[int32](4),
+			// The kubelet may refuse several times, until it has written what it has.
+			Parallelism: ptr.To[int32](4), Completions: ptr.To[int32](4), BackoffLimit: ptr.To[int32](100),
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: member.Labels}, Spec: member.Spec},
 		},
 	}
@@ -157,6 +158,14 @@ func refuses(t *testing.T, env *harness.Env) bool {
 			t.Error(err)
 		}
 	}
+	env.Eventually(t, func() error { // the kubelet has written what it has since the play before
+		n := &corev1.Node{}
+		err := env.Client.Get(t.Context(), client.ObjectKey{Name: m.Name()}, n)
+		if err == nil && n.Status.Allocatable.Cpu().Value() < 2 {
+			err = fmt.Errorf("%s has %s CPUs", m.Name(), n.Status.Allocatable.Cpu())
+		}
+		return err
+	})
 	signal(syscall.SIGSTOP)
 	t.Cleanup(func() { signal(syscall.SIGCONT) })
 	env.Create(t, group(ns, "gang", 4), job)

@@ -23,7 +23,7 @@ import (
 // notWritten are the fields of a State that one need not have which was read from records, beside those that no restored state
 // has, and why.
 var notWritten = map[string]string{
-	"incarnations.newest":     "those of what is gone are not written: no event comes late to a file",
+	"incarnations.newest":     "versions of objects that are gone are not written: no event comes late to a file",
 	"incarnations.tombstones": "as incarnations.newest",
 	"claims.dirty":            "the next snapshot looks at everything",
 	"claims.charges":          "the next snapshot looks at everything",

@@ -37,7 +37,7 @@ type Change struct {
 	Submit json.RawMessage `json:"submit,omitempty"`
 }
 
-// JobName names a job. Without a kind it is the only job of that name, whatever its kind.
+// JobName names a job. Without a kind it is the only job of that name among all kinds.
 type JobName struct {
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace"`

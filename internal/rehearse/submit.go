@@ -17,7 +17,7 @@ import (
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
-// submission is the objects that a question creates. Pods are created after the others, whatever the order of the question.
+// submission is the objects that a question creates. Pods are created after the other objects, in each order of the question.
 type submission struct {
 	*rehearsal
 	pods []*corev1.Pod

@@ -20,9 +20,9 @@ func NewEnds(snapshot *Snapshot) *Ends {
 	return &Ends{snapshot: snapshot, now: snapshot.Now.Unix(), began: map[JobKey]int64{}}
 }
 
-// Of returns when a task is expected to leave its node, in seconds since 1970: at the earliest of the moments that are known
-// and have not passed for long, else UnknownEnd. One that has outlived all that was known of it may stay indefinitely. A guest
-// came by the earliest of them: when it has outlived that, nothing is believed of it any more, or it would open the capacity to
+// Of returns when a task is expected to leave its node, in seconds since 1970: at the earliest of the moments that are known and
+// have not passed for long, else UnknownEnd. One that has outlived all that was known of it may stay indefinitely. A guest came
+// by the earliest of them: when it has outlived that, nothing is believed of it from then on, or it would open the capacity to
 // other guests.
 func (e *Ends) Of(task *Task, guest bool) int64 {
 	if task.Status == Releasing {

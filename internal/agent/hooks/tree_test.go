@@ -53,7 +53,7 @@ type largeNode struct {
 	link   *Link // nil while the agent is dead
 	// assigned are the CPUs of each pod with isolated ones that has run, by sandbox.
 	assigned map[string]isolated.CPUSet
-	// complete are the sandboxes that have stopped and are not removed, and silent those of which the runtime sends no event, since
+	// complete are the sandboxes that have stopped and are not removed. For silent sandboxes the runtime sends no event, since
 	// it was restarted after it had made them, as containerd 2.4 is.
 	complete, silent map[string]bool
 	made             int
@@ -332,10 +332,9 @@ func (g tree) read(t *testing.T, group string) isolated.CPUSet {
 }
 
 // span is the CPUs from first to last.
-func span(first, last int) isolated.CPUSet {
-	set, err := isolated.ParseSet(fmt.Sprintf("%d-%d", first, last))
-	if err != nil {
-		panic(err)
+func span(first, last int) (set isolated.CPUSet) {
+	for id := first; id <= last; id++ {
+		set = set.Union(isolated.NewCPUSet(id))
 	}
 	return set
 }

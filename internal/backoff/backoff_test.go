@@ -99,7 +99,9 @@ func TestApply(t *testing.T) {
 	if d.Apply(snapshot, exists, now); snapshot.JobBackoff[job.Key].Code != model.Quarantined {
 		t.Errorf("held %v", snapshot.JobBackoff[job.Key])
 	}
-	d.BindSucceeded(Of(job))
+	if !d.BindSucceeded(Of(job), now) || d.BindSucceeded(Of(job), now) {
+		t.Error("a bind that succeeds says once that the job was delayed")
+	}
 	if d.Apply(snapshot, exists, now); len(snapshot.JobBackoff) != 0 || len(snapshot.NodeBackoff) != 1 {
 		t.Errorf("held %v, avoided %v", snapshot.JobBackoff, snapshot.NodeBackoff)
 	}

@@ -130,10 +130,13 @@ func (d *Delays) BindFailed(job Job, outcome *commit.Outcome, now time.Time) {
 	}
 }
 
-// BindSucceeded forgets that binds of the job have failed, and that panics have delayed it; not that its pods were deleted.
-func (d *Delays) BindSucceeded(job Job) {
+// BindSucceeded forgets that binds of the job have failed, and that panics have delayed it; not that its pods were deleted. It
+// reports whether the job was delayed for these.
+func (d *Delays) BindSucceeded(job Job, now time.Time) (delayed bool) {
+	delayed = d.Binds.Delayed(job, now) || d.Panics.Delayed(job, now)
 	d.Binds.Reset(job)
 	d.Panics.Reset(job)
+	return delayed
 }
 
 // Len returns how many failures are remembered.

@@ -42,6 +42,7 @@ const (
 	EvictedGroups   Name = "tutti_evicted_groups_total"
 	SearchCut       Name = "tutti_search_cut_total"
 	CountsDisagree  Name = "tutti_device_counts_disagree_total"
+	CopiesDiffer    Name = "tutti_rehearsal_differs_total"
 	ExtenderSeconds Name = "tutti_extender_seconds"
 	PrepareSeconds  Name = "tutti_prepare_seconds"
 )
@@ -212,6 +213,11 @@ func starts() []Metric {
 			Name: CountsDisagree, Kind: Counter,
 			Help: "Nodes whose number of devices was enough for a pod, and of which the allocator gave it none: the pod is tried on other nodes. " +
 				"A few are slices or claims that have just changed; many are classes that overlap, or a defect.",
+		},
+		{
+			Name: CopiesDiffer, Kind: Counter,
+			Help: "Questions whose copy of the cluster decided otherwise than the scheduler had, when it had nothing left to decide. " +
+				"A few are claims, volumes or devices that have just changed; more are a defect.",
 		},
 		{
 			Name: ExtenderSeconds, Kind: Histogram, Buckets: prometheus.ExponentialBuckets(0.001, 2, 15),

@@ -113,6 +113,14 @@ func answerTo(
 ) (*debugapi.Answer, error) {
 	answer := debugapi.NewAnswer(moment.Contents.At, setting.Inexact)
 	answer.Cycle = moment.Cycle
+	difference, err := Difference(ctx, moment, setting)
+	if err != nil {
+		return nil, apierrors.NewInternalError(err)
+	}
+	if difference != "" {
+		setting.Differs()
+		answer.Notes = append(answer.Notes, "the copy decides otherwise than the scheduler has: "+difference)
+	}
 	var changed *rehearsal
 	if len(question.Changes) > 0 {
 		var err error

@@ -18,9 +18,11 @@ import (
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/actions/allocate"
 	"github.com/tutti-sched/tutti/pkg/engine"
+	"github.com/tutti-sched/tutti/pkg/model"
 	"github.com/tutti-sched/tutti/pkg/plugins/gang"
 	"github.com/tutti-sched/tutti/pkg/plugins/priority"
 )
@@ -33,11 +35,16 @@ type still struct {
 	leading bool
 	// busy lets it never answer.
 	busy bool
+	// waiting is why jobs wait, as the loop says.
+	waiting map[model.JobKey]model.Code
 }
 
 func (s *still) Moment(deliver func(*scheduler.Moment)) {
 	if !s.busy {
-		deliver(&scheduler.Moment{Contents: s.state.Contents(), Delays: backoff.NewDelays(), Leading: s.leading})
+		delays := backoff.NewDelays()
+		deliver(&scheduler.Moment{
+			Contents: s.state.Contents(), Delays: delays, Gangs: lifecycle.New(time.Minute, delays), Leading: s.leading, Waiting: s.waiting,
+		})
 	}
 }
 
@@ -99,6 +106,38 @@ func TestAQuestionIsAnswered(t *testing.T) {
 	again, err := desk.Ask(t.Context(), oneNode(1))
 	if err != nil || fmt.Sprint(again.Table().Rows[0].Cells) != fmt.Sprint(answer.Table().Rows[0].Cells) {
 		t.Errorf("another answer the second time: %+v, %v", again, err)
+	}
+}
+
+// TestACopyThatDecidesOtherwise is said in the answer, and counted.
+func TestACopyThatDecidesOtherwise(t *testing.T) {
+	waits := model.JobKey{Namespace: "ns", Name: "p0", Source: model.SourcePod}
+	for name, c := range map[string]struct {
+		waiting map[model.JobKey]model.Code
+		says    string
+	}{
+		"nothing is known": {},
+		"the same":         {waiting: map[model.JobKey]model.Code{waits: model.InsufficientResources}},
+		"another code": {
+			waiting: map[model.JobKey]model.Code{waits: model.NodesFiltered}, says: `pod ns/p0 waits for "NodesFiltered", and in the copy for "InsufficientResources"`,
+		},
+		"one that does not wait": {waiting: map[model.JobKey]model.Code{}, says: `pod ns/p0 waits for "", and in the copy for "InsufficientResources"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			counted, counting := 0, setting()
+			counting.Differs = func() { counted++ }
+			desk := NewDesk(&still{state: small(1), leading: true, waiting: c.waiting}, counting, clocktesting.NewFakePassiveClock(start))
+			answer, err := desk.Ask(t.Context(), oneNode(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Contains(strings.Join(answer.Notes, "\n"), "the copy decides otherwise than the scheduler has: "+c.says); said != (c.says != "") {
+				t.Errorf("notes %q, want %q", answer.Notes, c.says)
+			}
+			if counted != 0 != (c.says != "") {
+				t.Errorf("counted %d times", counted)
+			}
+		})
 	}
 }
 

@@ -40,6 +40,8 @@ type Setting struct {
 	BindDeadline time.Duration
 	// Inexact says what rehearsals never show exactly.
 	Inexact []string
+	// Differs counts an answer whose copy of the cluster has a Difference.
+	Differs func()
 }
 
 // rehearsal is the real loop on a copy of a cluster. One goroutine owns it.

@@ -2,6 +2,10 @@ package rehearse
 
 import (
 	"context"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -39,6 +43,34 @@ func Replay(
 	loop.GoOn(moment)
 	loop.Step(klog.NewContext(ctx, logr.Discard()))
 	return decisions, loop.Refusals(), nil
+}
+
+// Difference says in what a copy of the cluster decides otherwise than the loop has, at a moment at which the loop has nothing
+// left to decide: a piece of its memory is then missing in the copy, or what the plugins read is newer there. It is empty where
+// the copy decides the same, and where the moment does not tell.
+func Difference(ctx context.Context, moment *scheduler.Moment, setting *Setting) (string, error) {
+	if moment.Waiting == nil {
+		return "", nil
+	}
+	decisions, refusals, err := Replay(ctx, moment, setting, nil, moment.Contents.At)
+	if err != nil {
+		return "", err
+	}
+	if len(decisions) > 0 {
+		return decisions[0].Job.Describe() + " waits, and has its turn in the copy", nil
+	}
+	for _, refused := range []iter.Seq[model.JobKey]{maps.Keys(moment.Waiting), maps.Keys(refusals)} {
+		for _, job := range slices.SortedFunc(refused, model.JobKey.Compare) {
+			var inCopy model.Code
+			if refusal := refusals[job]; refusal != nil {
+				inCopy = refusal.Code
+			}
+			if live := moment.Waiting[job]; live != inCopy {
+				return fmt.Sprintf("%s waits for %q, and in the copy for %q", job.Describe(), live, inCopy), nil
+			}
+		}
+	}
+	return "", nil
 }
 
 // unanswered sends nothing.

@@ -31,11 +31,7 @@ const ownEventDelay = time.Second
 
 // wouldRepeat reports that a cycle would decide what the last one did: nothing. The same snapshot leads to the same decisions.
 func (s *Scheduler) wouldRepeat(now time.Time) bool {
-	if s.last.changed || s.last.decided || !now.Before(s.last.expires) {
-		return false
-	}
-	s.cycle.atMost(s.last.expires)
-	return true
+	return !s.last.changed && !s.last.decided && now.Before(s.last.expires)
 }
 
 // wake asks for a cycle, because something has changed.

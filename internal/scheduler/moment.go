@@ -20,6 +20,8 @@ type Moment struct {
 	// Cycle is the number of the last cycle, Leading whether the loop decides.
 	Cycle   uint64
 	Leading bool
+	// Waiting says why jobs wait, where one more cycle would decide nothing; nil where it might decide something.
+	Waiting map[model.JobKey]model.Code
 }
 
 // Moment has the loop hand over what it knows, between two steps. Any goroutine may call it; deliver is called on the loop's and
@@ -27,9 +29,16 @@ type Moment struct {
 func (s *Scheduler) Moment(deliver func(*Moment)) {
 	s.mailbox.inspect(func(debugapi.Inspected) {
 		delays := s.delays.Clone()
-		deliver(&Moment{
+		moment := &Moment{
 			Contents: s.state.Contents(), Delays: delays, Gangs: s.gangs.Clone(delays), Cycle: s.history.Last(), Leading: s.Leading(),
-		})
+		}
+		if at := moment.Contents.At; moment.Leading && s.wouldRepeat(at) && !s.delays.Cycles.Delayed(backoff.AllJobs{}, at) {
+			moment.Waiting = make(map[model.JobKey]model.Code, len(s.refusals))
+			for job, refusal := range s.refusals {
+				moment.Waiting[job] = refusal.Code
+			}
+		}
+		deliver(moment)
 	})
 }
 

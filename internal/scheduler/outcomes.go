@@ -49,8 +49,8 @@ func (s *Scheduler) handleOutcome(ctx context.Context, outcome commit.Outcome, n
 		s.awaitWatch(outcome, now)
 	case commit.Committed:
 		if outcome.Failed == 0 {
-			if job := s.state.Job(outcome.Job); job != nil {
-				s.delays.BindSucceeded(backoff.Of(job))
+			if job := s.state.Job(outcome.Job); job != nil && s.delays.BindSucceeded(backoff.Of(job), now) {
+				s.wake(now) // its other members have their turn
 			}
 		}
 		if !s.machine.Starting(outcome.Job) { // while other binds of it are under way, these do not count

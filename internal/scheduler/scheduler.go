@@ -234,7 +234,11 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	now := s.options.Clock.Now()
 	s.progress.count.Add(1)
 	s.cycle.at(now.Add(period))
-	if s.cyclesSuspended(ctx, now) || s.wouldRepeat(now) {
+	if s.cyclesSuspended(ctx, now) {
+		return
+	}
+	if s.wouldRepeat(now) {
+		s.cycle.atMost(s.last.expires)
 		return
 	}
 	watch := debugapi.NewRecorder(s.options.Clock, now)

@@ -66,6 +66,35 @@ func TestTheChartRunsAsPods(t *testing.T) {
 	})
 }
 
+// TestAPortForwardReachesTheLeader: kubectl tutti, without an address, finds the pod that leads, and its kubelet and containerd
+// carry what is asked and answered: a short answer, and a capture of the cluster.
+func TestAPortForwardReachesTheLeader(t *testing.T) {
+	env := lab(t)
+	awaitLeader(t, env, "")
+	plugin, err := binaries.Build(t.Context(), t.Output(), binaries.KubectlTutti)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(args ...string) string {
+		text, err := harness.RunCommand(t.Context(), plugin, append(args, "--kubeconfig", env.Cluster.Kubeconfig())...)
+		if err != nil {
+			t.Fatalf("kubectl tutti %s: %v", strings.Join(args, " "), err)
+		}
+		return text
+	}
+	file := filepath.Join(t.TempDir(), "now.tutti")
+	ask("capture", "-f", file)
+	live, read := ask("get", "nodes"), ask("what-if", "--drain", "real-0", "--from", file)
+	for _, m := range env.Cluster.Machines() {
+		if !strings.Contains(live, m.Name()) {
+			t.Errorf("get nodes does not name %s:\n%s", m.Name(), live)
+		}
+	}
+	if !strings.Contains(read, "drained: real-0") {
+		t.Errorf("the capture is not of this cluster:\n%s", read)
+	}
+}
+
 // TestAWrongArgumentIsInTheLogOfTheCrashLoop: a scheduler that does not start says why in its last line, and the replicas of
 // before stay until the new ones are ready.
 func TestAWrongArgumentIsInTheLogOfTheCrashLoop(t *testing.T) {

@@ -32,6 +32,8 @@ type replayer struct {
 	parted int
 	// delayed counts those with delays after failures.
 	delayed int
+	// waiting counts the moments at which the loop had nothing left to decide, and jobs waited.
+	waiting int
 }
 
 const anotherConfiguration = `
@@ -61,6 +63,9 @@ func (r *replayer) beforeStep(p *process) {
 	}
 	r.steps[p] = [2]replayedStep{steps[1], {letters: p.letters, at: p.clock.Now()}}
 	p.loop.Moment(func(moment *scheduler.Moment) {
+		if len(moment.Waiting) > 0 {
+			r.checkItself(p, moment)
+		}
 		last := r.steps[p]
 		last[1].moment, last[1].refusals = moment, p.loop.Refusals()
 		r.steps[p] = last
@@ -71,6 +76,28 @@ func (r *replayer) decided(p *process, decision model.Decision) {
 	steps := r.steps[p]
 	steps[1].decisions = append(steps[1].decisions, decision)
 	r.steps[p] = steps
+}
+
+// checkItself asks the copy of a moment at which the loop has nothing left to decide.
+func (r *replayer) checkItself(p *process, moment *scheduler.Moment) {
+	if r.waiting++; r.waiting%10 != 0 {
+		return
+	}
+	live := p.lister.SharedLister
+	defer func() { p.lister.SharedLister = live }()
+	difference, err := rehearse.Difference(context.Background(), moment, r.setting(p))
+	if err != nil || difference != "" {
+		r.t.Fatalf("seed %d, %s at %s: the copy decides otherwise: %s, %v", p.config.Seed, p, moment.Contents.At, difference, err)
+	}
+}
+
+// setting lets a process rehearse over its own plugins.
+func (r *replayer) setting(p *process) *rehearse.Setting {
+	return &rehearse.Setting{
+		Profile: func([]byte) (*engine.Profile, error) { return p.profile(p), nil },
+		Show:    func(state *cluster.State) { p.lister.SharedLister = state.View() },
+		Reset:   func() {},
+	}
 }
 
 // compare replays the cycle after a moment, from a file.
@@ -90,11 +117,7 @@ func (r *replayer) compare(p *process, moment *scheduler.Moment, then replayedSt
 	}
 	live := p.lister.SharedLister
 	defer func() { p.lister.SharedLister = live }()
-	setting := &rehearse.Setting{
-		Profile: func([]byte) (*engine.Profile, error) { return p.profile(p), nil },
-		Show:    func(state *cluster.State) { p.lister.SharedLister = state.View() },
-		Reset:   func() {},
-	}
+	setting := r.setting(p)
 	decisions, refusals, err := rehearse.Replay(context.Background(), again, setting, nil, then.at)
 	if err != nil {
 		r.t.Fatal(err)
@@ -165,6 +188,9 @@ func TestAReplayDecidesTheSame(t *testing.T) {
 		run(t, filters, config)
 		clear(r.steps)
 	}
-	t.Logf("%d cycles, of which %d decided something, %d had delays, and %d decide otherwise with another configuration",
-		r.cycles, r.deciding, r.delayed, r.parted)
+	t.Logf("%d cycles, of which %d decided something, %d had delays, and %d decide otherwise with another configuration; "+
+		"at %d moments jobs waited and the loop had nothing left to decide", r.cycles, r.deciding, r.delayed, r.parted, r.waiting)
+	if r.waiting < 100 {
+		t.Errorf("only %d moments for the copy to check itself", r.waiting)
+	}
 }

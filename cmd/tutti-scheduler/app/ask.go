@@ -7,6 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/capture"
 	"github.com/tutti-sched/tutti/internal/configuration"
 	"github.com/tutti-sched/tutti/internal/kube"
+	"github.com/tutti-sched/tutti/internal/metrics"
 	"github.com/tutti-sched/tutti/internal/rehearse"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/internal/version"
@@ -43,6 +44,7 @@ func (o *options) openRehearsals(p *process, kubePlugins *kube.Plugins) (*rehear
 		},
 		Show:  view.Show,
 		Reset: another.UnreserveAll, BindDeadline: o.bindDeadline, Inexact: inexact,
+		Differs: func() { p.measured.Count(metrics.CopiesDiffer, 1) },
 	}, nil
 }
 

@@ -15,6 +15,8 @@ type lastCycle struct {
 	changed bool
 	// expires is when time alone may change one.
 	expires time.Time
+	// awaitsWatch reports that watches may show what changes an answer, without an event that wakes the loop; expires allows for it.
+	awaitsWatch bool
 }
 
 // period is how long after a cycle that decided something the next one runs at the latest: a check that nothing was missed.

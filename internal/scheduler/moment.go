@@ -32,7 +32,7 @@ func (s *Scheduler) Moment(deliver func(*Moment)) {
 		moment := &Moment{
 			Contents: s.state.Contents(), Delays: delays, Gangs: s.gangs.Clone(delays), Cycle: s.history.Last(), Leading: s.Leading(),
 		}
-		if at := moment.Contents.At; moment.Leading && s.wouldRepeat(at) && !s.delays.Cycles.Delayed(backoff.AllJobs{}, at) {
+		if at := moment.Contents.At; moment.Leading && s.wouldRepeat(at) && !s.last.awaitsWatch && !s.delays.Cycles.Delayed(backoff.AllJobs{}, at) {
 			moment.Waiting = make(map[model.JobKey]model.Code, len(s.refusals))
 			for job, refusal := range s.refusals {
 				moment.Waiting[job] = refusal.Code

@@ -260,7 +260,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, r.number, s.cache.Trail())
 	s.refusals = result.Refusals
-	s.last = lastCycle{decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now)}
+	s.last = lastCycle{
+		decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now), awaitsWatch: s.state.HasAssumedBinds() || s.echo.After(now),
+	}
 	s.afterCycle(ctx, snapshot, panicked, now)
 	s.cycle.atMost(s.last.expires)
 	if r.repeat {

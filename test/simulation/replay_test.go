@@ -80,9 +80,7 @@ func (r *replayer) decided(p *process, decision model.Decision) {
 
 // checkItself asks the copy of a moment at which the loop has nothing left to decide.
 func (r *replayer) checkItself(p *process, moment *scheduler.Moment) {
-	if r.waiting++; r.waiting%10 != 0 {
-		return
-	}
+	r.waiting++
 	live := p.lister.SharedLister
 	defer func() { p.lister.SharedLister = live }()
 	difference, err := rehearse.Difference(context.Background(), moment, r.setting(p))

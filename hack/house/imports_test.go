@@ -75,7 +75,7 @@ var rules = []rule{
 	{of: "test/invariants", ours: []string{"pkg/model", "apis"}},
 	{of: "test", ours: []string{"*"}, client: true, others: true},
 	{of: "internal/scheduler", ours: []string{"internal/", "pkg/", "apis"}, client: true},
-	{of: "internal/rehearse", ours: []string{"internal/scheduler", "internal/cluster", "internal/commit", "internal/debugapi", "pkg/engine",
+	{of: "internal/rehearse", ours: []string{"internal/scheduler", "internal/cluster", "internal/sources", "internal/commit", "internal/debugapi", "pkg/engine",
 		"pkg/model", "pkg/isolated", "apis"}, client: true},
 	{of: "internal/capture", ours: []string{"internal/scheduler", "internal/cluster", "internal/lifecycle", "internal/backoff", "internal/configuration",
 		"internal/rehearse", "pkg/engine", "pkg/model"}},

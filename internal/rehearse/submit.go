@@ -5,15 +5,14 @@ import (
 	"fmt"
 	"slices"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
+	"github.com/tutti-sched/tutti/internal/sources"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
 
@@ -56,38 +55,13 @@ func (s *submission) object(text json.RawMessage) (string, error) {
 			pod.ObjectMeta = meta
 			s.pods = append(s.pods, pod)
 		}
-	case "Job":
-		job := &batchv1.Job{}
-		if decode(job) {
-			number := min(ptr.Deref(job.Spec.Parallelism, 1), ptr.Deref(job.Spec.Completions, ptr.Deref(job.Spec.Parallelism, 1)))
-			if int(number) > maxPods {
-				return "", fmt.Errorf("-f: %s has %d pods: at most %d", said, number, maxPods)
-			}
-			for i := range number {
-				pod := &corev1.Pod{ObjectMeta: *job.Spec.Template.ObjectMeta.DeepCopy(), Spec: *job.Spec.Template.Spec.DeepCopy()}
-				pod.Namespace, pod.Name = meta.Namespace, fmt.Sprintf("%s-%d", meta.Name, i)
-				pod.UID, pod.CreationTimestamp = types.UID(fmt.Sprintf("%s %d", meta.UID, i)), meta.CreationTimestamp
-				pod.OwnerReferences = []metav1.OwnerReference{{
-					APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: meta.Name, UID: meta.UID, Controller: ptr.To(true),
-				}}
-				if ptr.Deref(job.Spec.CompletionMode, "") == batchv1.IndexedCompletion {
-					metav1.SetMetaDataLabel(&pod.ObjectMeta, batchv1.JobCompletionIndexAnnotation, fmt.Sprint(i))
-				}
-				s.pods = append(s.pods, pod)
-			}
-			return fmt.Sprintf("%s is created; pods: %d", said, number), nil
-		}
 	case "PodGroup":
 		group := &v1alpha1.PodGroup{}
 		if !decode(group) {
 			break
 		}
-		if s.state.Group(model.JobKey{Namespace: meta.Namespace, Name: meta.Name}) != nil {
-			return "", fmt.Errorf("-f: %s is there already: change it by --set", said)
-		}
 		group.ObjectMeta, group.Status = meta, v1alpha1.PodGroupStatus{}
-		s.stage.groups[model.JobKey{Namespace: meta.Namespace, Name: meta.Name}] = group
-		s.stage.mailbox.Event(&cluster.GroupSeen{Group: group})
+		return said + " is created", s.group(group, said)
 	case "Queue":
 		queue := &v1alpha1.Queue{}
 		if !decode(queue) {
@@ -113,12 +87,41 @@ func (s *submission) object(text json.RawMessage) (string, error) {
 			s.stage.mailbox.Event(&cluster.PriorityClassSeen{Class: class})
 		}
 	default:
-		return "", fmt.Errorf("-f: %s: only Pods, PodGroups, Queues, Nodes, PriorityClasses and Jobs of Kubernetes can be supposed", said)
+		return s.expand(text, said, &meta)
 	}
 	if err != nil {
 		return "", fmt.Errorf("-f: %s: %w", said, err)
 	}
 	return said + " is created", nil
+}
+
+// expand takes in an object with pod templates: its pods, and the gang that they are together.
+func (s *submission) expand(text json.RawMessage, said string, meta *metav1.ObjectMeta) (string, error) {
+	pods, gang, err := sources.Expand(text, meta, maxPods)
+	if err != nil {
+		return "", fmt.Errorf("-f: %s: %w", said, err)
+	}
+	s.pods = append(s.pods, pods...)
+	created := fmt.Sprintf("%s is created; pods: %d", said, len(pods))
+	if gang == nil {
+		return created, nil
+	}
+	for _, pod := range pods {
+		metav1.SetMetaDataLabel(&pod.ObjectMeta, v1alpha1.LabelPodGroup, meta.Name)
+	}
+	created += fmt.Sprintf(", of which %d start together; what its operator does otherwise is not known", gang.MinMember)
+	return created, s.group(&v1alpha1.PodGroup{ObjectMeta: *meta, Spec: *gang}, said)
+}
+
+// group creates a PodGroup that is not there yet.
+func (s *submission) group(group *v1alpha1.PodGroup, said string) error {
+	key := model.JobKey{Namespace: group.Namespace, Name: group.Name}
+	if s.state.Group(key) != nil || s.stage.groups[key] != nil {
+		return fmt.Errorf("-f: %s is there already: change it by --set", said)
+	}
+	s.stage.groups[key] = group
+	s.stage.mailbox.Event(&cluster.GroupSeen{Group: group})
+	return nil
 }
 
 // create creates the pods, as the API server would admit them.

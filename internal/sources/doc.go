@@ -27,6 +27,7 @@
 //	groups.go          what the object, or the pods, mean for the job
 //	later.go           what an object says of members that are made later, and the turn that they have by that
 //	runs.go            which members are of the present run, and when a pod has ended
+//	template.go        the pods of an object with pod templates
 //	whole.go           what a status says of a gang that was whole, and with which minima
 //	status.go          what the status of a PodGroup keeps for the scheduler itself
 //	removed.go         fields of PodGroups that were removed

@@ -77,7 +77,7 @@ func selection(full bool) []step {
 		{"start on 5,000 nodes", startStep(5000, 10_000)},
 		{"latency", func(ctx context.Context, docs string, out io.Writer) error {
 			options := latency.Options{
-				Contenders: stage.Contenders()[2:], Nodes: 1000, Gangs: 100, GangSize: 8, Timeout: 5 * time.Minute, Out: out,
+				Contenders: stage.Contenders()[2:], Nodes: 1000, Gangs: 100, GangSize: 8, Questions: 1000, Timeout: 5 * time.Minute, Out: out,
 			}
 			runs, err := latency.Measure(ctx, options)
 			if err != nil {

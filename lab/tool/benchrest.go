@@ -40,6 +40,7 @@ func benchLatencyCommand() *cobra.Command {
 	flags.IntVar(&options.Nodes, "nodes", 1000, "how many nodes")
 	flags.IntVar(&options.Gangs, "gangs", 100, "how many gangs come, one after another")
 	flags.IntVar(&options.GangSize, "gang-size", 8, "how many pods make a gang")
+	flags.IntVar(&options.Questions, "questions", 1000, "how many questions a minute Tutti is asked beside it, in a second run; 0 for none")
 	flags.StringVar(&options.Program, "scheduler", "", "the scheduler's program; empty builds that of this repository")
 	flags.DurationVar(&options.Timeout, "timeout", 5*time.Minute, "the longest one scheduler may take")
 	at.flags(cmd, schedulerNames(), "which schedulers: "+strings.Join(schedulerNames(), ", "))

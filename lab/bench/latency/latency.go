@@ -33,6 +33,8 @@ type Options struct {
 	Contenders []stage.SchedulerUnderTest
 	// Nodes is how many nodes there are; Gangs is how many gangs come, one after another, of GangSize members each.
 	Nodes, Gangs, GangSize int
+	// Questions is how many questions a minute Tutti is asked beside it, in a run of its own; zero makes no such run.
+	Questions int
 	// Program is Tutti's scheduler; empty means that of this repository.
 	Program string
 	// Timeout is for one contender, from when its control plane is there.
@@ -44,6 +46,8 @@ type Options struct {
 // Run is what was measured of one scheduler.
 type Run struct {
 	Contender stage.SchedulerUnderTest
+	// Questions is how many questions a minute were asked; Answered of them had an answer, and Refused were too many.
+	Questions, Answered, Refused int
 	// Took is the time of each gang, the shortest first.
 	Took []time.Duration
 	// Others is the part of the processors, 0 to 1, that programs used which have nothing to do with the measurement.
@@ -59,11 +63,19 @@ func (r Run) Quantile(part float64) time.Duration {
 	return r.Took[max(0, min(len(r.Took)-1, i))]
 }
 
+// name is the contender, and what it was asked beside the gangs.
+func (r Run) name() string {
+	if r.Questions == 0 {
+		return string(r.Contender)
+	}
+	return fmt.Sprintf("%s, %d questions a minute (%d answered, %d refused)", r.Contender, r.Questions, r.Answered, r.Refused)
+}
+
 // Validate returns what is wrong with the options.
 func (o *Options) Validate() error {
 	switch {
-	case o.Nodes < 1 || o.Gangs < 1 || o.GangSize < 1:
-		return errors.New("nodes, gangs and gang size must be 1 or more")
+	case o.Nodes < 1 || o.Gangs < 1 || o.GangSize < 1 || o.Questions < 0:
+		return errors.New("nodes, gangs and gang size must be 1 or more, and questions 0 or more")
 	}
 	return errors.Join(stage.Room(o.Nodes, o.Gangs*o.GangSize), stage.Schedulers(o.Contenders))
 }
@@ -79,13 +91,18 @@ func Measure(ctx context.Context, options Options) ([]Run, error) {
 	}
 	var runs []Run
 	for _, contender := range options.Contenders {
-		run, err := options.measure(ctx, contender)
-		if err != nil {
-			return runs, fmt.Errorf("%s: %w", contender, err)
+		for _, questions := range []int{0, options.Questions} {
+			if len(runs) > 0 && runs[len(runs)-1].Contender == contender && (questions == 0 || contender != stage.Tutti) {
+				continue
+			}
+			run, err := options.measure(ctx, contender, questions)
+			if err != nil {
+				return runs, fmt.Errorf("%s: %w", contender, err)
+			}
+			runs = append(runs, run)
+			fmt.Fprintf(options.Out, "latency of %s: p50 %s, p99 %s, longest %s (others %.0f %%)\n", run.name(),
+				short(run.Quantile(0.5)), short(run.Quantile(0.99)), short(run.Quantile(1)), 100*run.Others)
 		}
-		runs = append(runs, run)
-		fmt.Fprintf(options.Out, "latency of %s: p50 %s, p99 %s, longest %s (others %.0f %%)\n", contender,
-			short(run.Quantile(0.5)), short(run.Quantile(0.99)), short(run.Quantile(1)), 100*run.Others)
 	}
 	return runs, nil
 }
@@ -97,7 +114,7 @@ func (o *Options) gang(i int) stage.Gangs {
 	return stage.Gangs{Prefix: "gang", First: i, Count: 1, Size: o.GangSize}
 }
 
-func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTest) (run Run, err error) {
+func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTest, questions int) (run Run, err error) {
 	s, err := stage.Start(ctx, stage.Options{
 		Kubernetes: o.Kubernetes, Contender: contender, Nodes: o.Nodes, Workers: o.GangSize, Program: o.Program, Out: o.Out,
 	})
@@ -121,11 +138,25 @@ func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTes
 	if err != nil {
 		return run, err
 	}
-	run.Contender = contender
+	run.Contender, run.Questions = contender, questions
 	var before stage.Usage
 	for i := range o.Gangs + warming {
 		if i == warming {
 			run.Took = nil
+			if questions > 0 {
+				asked, failed := s.NewQuestions(ctx, scheduler)
+				if failed != nil {
+					return run, failed
+				}
+				asking, enough := context.WithCancel(ctx)
+				ended := make(chan error, 1)
+				go func() { ended <- asked.Ask(asking, questions) }()
+				defer func() {
+					enough()
+					err = errors.Join(err, <-ended)
+					run.Answered, run.Refused = asked.Answered, asked.Refused
+				}()
+			}
 			if before, err = stage.Used(); err != nil {
 				return run, err
 			}
@@ -178,8 +209,8 @@ func (o *Options) Name() string {
 // Markdown is the part of a page about these runs.
 func (o *Options) Markdown(kubernetes string, runs []Run) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "### %s\n\n    cd lab && go run ./cmd/lab bench latency --nodes %d --gangs %d --gang-size %d\n\n",
-		o.Name(), o.Nodes, o.Gangs, o.GangSize)
+	fmt.Fprintf(&b, "### %s\n\n    cd lab && go run ./cmd/lab bench latency --nodes %d --gangs %d --gang-size %d --questions %d\n\n",
+		o.Name(), o.Nodes, o.Gangs, o.GangSize, o.Questions)
 	fmt.Fprintf(&b, "Kubernetes %s; %s.\n\n", kubernetes, page.Machine())
 	b.WriteString("| scheduler | p50 | goal | met | p90 | p99 | goal | met | longest | other programs |\n" +
 		"|---|---:|---:|---|---:|---:|---:|---|---:|---:|\n")
@@ -191,7 +222,7 @@ func (o *Options) Markdown(kubernetes string, runs []Run) string {
 				"≤ " + short(GoalP99), page.Met(run.Quantile(0.99) <= GoalP99),
 			}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %.0f %% |\n", run.Contender, short(run.Quantile(0.5)),
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %.0f %% |\n", run.name(), short(run.Quantile(0.5)),
 			goals[0], goals[1], short(run.Quantile(0.9)), short(run.Quantile(0.99)), goals[2], goals[3], short(run.Quantile(1)),
 			100*run.Others)
 	}

@@ -61,13 +61,20 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// TestGangsAreMeasured measures a few gangs on a real API server.
+// TestGangsAreMeasured measures a few gangs on a real API server, without questions and with them.
 func TestGangsAreMeasured(t *testing.T) {
-	runs, err := Measure(t.Context(), options())
+	o := options()
+	o.Questions = 6000
+	runs, err := Measure(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(runs) != 1 || len(runs[0].Took) != 4 || runs[0].Took[0] <= 0 {
-		t.Errorf("%+v", runs)
+	if len(runs) != 2 || runs[0].Questions != 0 || runs[1].Questions == 0 || runs[1].Answered == 0 {
+		t.Fatalf("%+v", runs)
+	}
+	for _, run := range runs {
+		if len(run.Took) != 4 || run.Took[0] <= 0 {
+			t.Errorf("%s: %v", run.name(), run.Took)
+		}
 	}
 }

@@ -108,7 +108,7 @@ func (o *Options) measure(ctx context.Context, contender stage.SchedulerUnderTes
 	if err != nil {
 		return run, err
 	}
-	run, err = o.settle(ctx, scheduler)
+	run, err = o.settle(ctx, scheduler.Process)
 	run.Contender, run.After = contender, time.Since(start)
 	return run, err
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/tutti-sched/tutti/lab/binaries"
 	"github.com/tutti-sched/tutti/lab/cluster"
 	"github.com/tutti-sched/tutti/lab/harness"
-	"github.com/tutti-sched/tutti/lab/process"
 )
 
 // Namespace is where the gangs are.
@@ -131,18 +130,14 @@ func (s *Bench) Pods(gangs Gangs) []*corev1.Pod {
 	return pods
 }
 
-// Scheduler starts the contender's process and does not wait for it. It ends with the stage.
-func (s *Bench) Scheduler(ctx context.Context) (*process.Process, error) {
+// Scheduler starts the contender's process and does not wait for it. It ends with the stage. That of another contender than Tutti
+// has no address.
+func (s *Bench) Scheduler(ctx context.Context) (*harness.Scheduler, error) {
 	if s.options.Contender != Tutti {
-		return s.kubeScheduler(ctx)
+		process, err := s.kubeScheduler(ctx)
+		return &harness.Scheduler{Process: process}, err
 	}
-	scheduler, err := harness.StartScheduler(ctx, s.Cluster, harness.SchedulerOptions{
-		Path: s.options.Program, Args: s.options.Args, NotReady: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	return scheduler.Process, nil
+	return harness.StartScheduler(ctx, s.Cluster, harness.SchedulerOptions{Path: s.options.Program, Args: s.options.Args, NotReady: true})
 }
 
 // Stop ends everything.

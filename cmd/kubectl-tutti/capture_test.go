@@ -155,3 +155,24 @@ func TestQuestionsAboutACapture(t *testing.T) {
 		t.Errorf("a file that is no capture: %s", text)
 	}
 }
+
+// The lists of a capture are those that the scheduler would show.
+func TestListsOfACapture(t *testing.T) {
+	s, file := newServer(t), captureOf(t)
+	for kind, want := range map[string]string{
+		"nodes":   "n1",
+		"queues":  "There are no Queues",
+		"domains": "declares no topologies",
+		"cycles":  "a capture has queues, nodes and domains",
+	} {
+		if text := s.execute(t, "get", kind, "--from", file); !strings.Contains(text, want) {
+			t.Errorf("get %s: %q is not in\n%s", kind, want, text)
+		}
+	}
+	if text := s.execute(t, "get", "nodes", "--from", file, "-o", "jsonpath={.items[0].idle.cpu} {.leading}"); text != "2 true" {
+		t.Errorf("the node as JSON says %q", text)
+	}
+	if text := s.execute(t, "get", "nodes", "n2", "--from", file); !strings.Contains(text, `knows no node "n2"`) {
+		t.Errorf("a node that is not there: %s", text)
+	}
+}

@@ -10,6 +10,7 @@
 //	get.go, status.go                lists that the scheduler serves, and that of the jobs
 //	whatif.go                        when jobs start, and what would happen
 //	capture.go                       the cluster in a file, and the cycle after it
+//	from.go                          lists of what a capture has
 //	why.go, owner.go, write.go       why a job waits, the jobs of an object of any kind, and both in words
 //	objects.go                       the jobs without the scheduler, from PodGroups and pods
 //	unsaid.go                        why a group has no pods

@@ -53,6 +53,8 @@ type getOptions struct {
 	noHeaders bool
 	sortBy    string
 	watch     bool
+	// from is a capture that is asked in place of the scheduler; empty is none.
+	from string
 	// everywhere shows a column of namespaces.
 	everywhere bool
 }
@@ -84,6 +86,7 @@ It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's names
 		Example: `  kubectl tutti get queues -o wide
   kubectl tutti get nodes gpu-7
   kubectl tutti get domains b1 --sort-by=.used
+  kubectl tutti get nodes --from night.tutti
   kubectl tutti get cycles --watch
   kubectl tutti get config -o jsonpath='{.items[0].text}'`,
 		Args:              getArguments,
@@ -94,6 +97,7 @@ It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's names
 	}
 	g.addFlags(command.Flags())
 	g.addPrintFlags(command)
+	command.Flags().StringVar(&g.from, "from", "", "file of kubectl tutti capture whose queues, nodes or domains are shown, in place of the scheduler's")
 	return command
 }
 
@@ -240,6 +244,9 @@ func (g *getOptions) ask(ctx context.Context, of document, accept string, into a
 	path, include := of.path, accept != "" && g.sortBy != ""
 	if include {
 		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "includeObject=Object"
+	}
+	if g.from != "" {
+		return listOfCapture(ctx, g.from, of, accept, include, into)
 	}
 	err := g.get(ctx, path, accept, into)
 	switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -23,26 +24,48 @@ import (
 func Replay(
 	ctx context.Context, moment *scheduler.Moment, setting *Setting, configuration []byte, at time.Time,
 ) (decisions []model.Decision, refusals map[model.JobKey]*model.Refusal, err error) {
-	profile, err := setting.Profile(configuration)
+	loop, err := goOn(moment, setting, configuration, at, func(decision model.Decision) {
+		decision.Cycle = moment.Cycle + 1
+		decisions = append(decisions, decision)
+	})
 	if err != nil {
 		return nil, nil, err
+	}
+	defer setting.Reset()
+	loop.Step(klog.NewContext(ctx, logr.Discard()))
+	return decisions, loop.Refusals(), nil
+}
+
+// Inspect returns the documents that the loop would serve at the moment, without its cycles and its configuration. It is called
+// by one goroutine at a time, as the functions of the setting.
+func Inspect(ctx context.Context, moment *scheduler.Moment, setting *Setting) (debugapi.Source, error) {
+	before := moment.Contents.At.Add(-time.Nanosecond) // the next cycle is not due
+	loop, err := goOn(moment, setting, nil, before, func(model.Decision) {})
+	ask := func(read debugapi.Inspection) {
+		loop.Inspect(read)
+		loop.Step(klog.NewContext(ctx, logr.Discard()))
+	}
+	return debugapi.NewSource(ask, &virtualClock{now: before}), err
+}
+
+// goOn makes a loop that goes on from a moment on a copy, and whose calls are not answered.
+func goOn(
+	moment *scheduler.Moment, setting *Setting, configuration []byte, at time.Time, decided func(model.Decision),
+) (*scheduler.Scheduler, error) {
+	profile, err := setting.Profile(configuration)
+	if err != nil {
+		return nil, err
 	}
 	state := cluster.Restore(moment.Contents, profile.Translators())
 	if configuration != nil {
 		state.Configure(profile.Translators(), profile.MaxGrace(), profile.SourcesOff...)
 	}
 	setting.Show(state)
-	defer setting.Reset()
 	loop := scheduler.New(state, commit.New(commit.Options{}), profile, unanswered{}, scheduler.NewMailbox(), scheduler.Options{
-		Clock: &virtualClock{now: at},
-		Decided: func(decision model.Decision) {
-			decision.Cycle = moment.Cycle + 1
-			decisions = append(decisions, decision)
-		},
+		Clock: &virtualClock{now: at}, Decided: decided,
 	})
 	loop.GoOn(moment)
-	loop.Step(klog.NewContext(ctx, logr.Discard()))
-	return decisions, loop.Refusals(), nil
+	return loop, nil
 }
 
 // Difference says in what a copy of the cluster decides otherwise than the loop has, at a moment at which the loop has nothing

@@ -150,8 +150,27 @@ func (s *submission) create() error {
 			}
 			pod.Spec.Priority = &value
 		}
+		requestLimits(pod)
 		pod.Spec.NodeName, pod.Status = "", corev1.PodStatus{Phase: corev1.PodPending}
 		s.stage.show(cluster.StripPod(pod))
 	}
 	return nil
+}
+
+// requestLimits lets containers request what only their limits name, as the API server does (SetDefaults_Pod in
+// pkg/apis/core/v1/defaults.go of Kubernetes).
+func requestLimits(pod *corev1.Pod) {
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			resources := &containers[i].Resources
+			for name, limit := range resources.Limits {
+				if _, stated := resources.Requests[name]; !stated {
+					if resources.Requests == nil {
+						resources.Requests = corev1.ResourceList{}
+					}
+					resources.Requests[name] = limit
+				}
+			}
+		}
+	}
 }

@@ -23,7 +23,8 @@ import (
 
 func newCapture(a *clientFlags) *cobra.Command {
 	endpoint := &endpointFlags{clientFlags: a}
-	var file string
+	var file, from string
+	var redact bool
 	command := &cobra.Command{
 		Use:   "capture -f FILE",
 		Short: "Write what the scheduler knows of the cluster to a file, for kubectl tutti replay",
@@ -31,32 +32,38 @@ func newCapture(a *clientFlags) *cobra.Command {
 has decided and no watch has shown yet, delays after failures, and its configuration. The file has names, labels and images of all
 namespaces; environment variables, commands and the content of volumes are not in it.
 
+With --redact the letters in names, namespaces, values of labels, images and messages are replaced, here, before the file is written: what the
+cycle decides stays the same. Digits, the lengths of names, keys of labels, names of resources, times, numbers, expressions of device
+classes and the configuration, without its URLs, stay. Look at the file before you pass it on: zcat FILE | less.
+
 It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's namespace.`,
 		Example: `  kubectl tutti capture -f night.tutti
-  kubectl tutti replay night.tutti`,
+  kubectl tutti replay night.tutti
+  kubectl tutti capture --from night.tutti --redact -f for-a-report.tutti`,
 		Args: cobra.NoArgs,
 	}
 	endpoint.addFlags(command.Flags())
 	command.Flags().StringVarP(&file, "filename", "f", "", "file that is written; it must not exist")
 	_ = command.MarkFlagRequired("filename") // the flag is there
+	command.Flags().BoolVar(&redact, "redact", false, "replace the letters in names, values of labels and messages")
+	command.Flags().StringVar(&from, "from", "", "file of kubectl tutti capture that is written again, in place of the scheduler's cluster")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		var data []byte
-		err := endpoint.connected(command.Context(), func(client *connect.Client) (err error) {
-			data, err = client.GetRaw(command.Context(), debugapi.PathCapture)
-			return err
-		})
-		if err != nil {
-			return err
+		take := func() (*capture.File, error) { return takeCapture(command.Context(), endpoint) }
+		if from != "" {
+			take = func() (*capture.File, error) { return readCapture(from) }
 		}
-		read, err := capture.Read(bytes.NewReader(data))
+		read, err := take()
+		if err == nil && redact {
+			read, err = redacted(command.Context(), read)
+		}
 		if err != nil {
-			return fmt.Errorf("answer of the scheduler: %w", err)
+			return err
 		}
 		to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600) // it shows all namespaces
 		if err != nil {
 			return fmt.Errorf("-f: %w", err)
 		}
-		if _, err := to.Write(data); err != nil {
+		if err := read.Write(to); err != nil {
 			return fmt.Errorf("-f: %w", err)
 		}
 		if err := to.Close(); err != nil {
@@ -70,6 +77,38 @@ It needs the Role tutti-scheduler-inspect of the chart, in the scheduler's names
 		return nil
 	}
 	return command
+}
+
+// takeCapture asks the scheduler for a capture.
+func takeCapture(ctx context.Context, endpoint *endpointFlags) (*capture.File, error) {
+	var data []byte
+	err := endpoint.connected(ctx, func(client *connect.Client) (err error) {
+		data, err = client.GetRaw(ctx, debugapi.PathCapture)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	file, err := capture.Read(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("answer of the scheduler: %w", err)
+	}
+	return file, nil
+}
+
+// redacted returns a capture with other names.
+func redacted(ctx context.Context, file *capture.File) (*capture.File, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	setting, err := file.Setting(ctx)
+	if err != nil {
+		return nil, err
+	}
+	profile, err := setting.Profile(nil)
+	if err != nil {
+		return nil, err
+	}
+	return file.Redact(profile.Translators())
 }
 
 func newReplay(a *clientFlags) *cobra.Command {

@@ -141,6 +141,18 @@ func TestCapture(t *testing.T) {
 	}
 }
 
+// A redacted capture has the same decisions, about other names.
+func TestARedactedCapture(t *testing.T) {
+	s, file := newServer(t), filepath.Join(t.TempDir(), "report.tutti")
+	if text := s.execute(t, "capture", "--from", captureOf(t), "--redact", "-f", file); !strings.Contains(text, "after cycle 41.") {
+		t.Fatalf("capture: %s", text)
+	}
+	text := s.execute(t, "replay", file)
+	if strings.Contains(text, "train") || strings.Contains(text, "ml/") || strings.Count(text, " is bound to ") != 2 || !strings.Contains(text, "waits: InsufficientResources") {
+		t.Errorf("the replay is\n%s", text)
+	}
+}
+
 // A question about a capture is answered without a scheduler.
 func TestQuestionsAboutACapture(t *testing.T) {
 	s, file := newServer(t), captureOf(t)

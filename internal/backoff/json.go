@@ -12,7 +12,7 @@ import (
 
 // writtenEntry is the delay of a key, as a file has it.
 type writtenEntry[K comparable] struct {
-	Key    K              `json:"key"`
+	Key    K              `json:"of"`
 	Reason *model.Refusal `json:"reason"`
 	Until  time.Time      `json:"until"`
 	Delay  time.Duration  `json:"delay"`

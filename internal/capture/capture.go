@@ -56,6 +56,8 @@ type Header struct {
 	// Configuration is the text in force. Paused says why the scheduler is paused beside that; empty when it is not.
 	Configuration string `json:"configuration"`
 	Paused        string `json:"paused,omitempty"`
+	// Redacted reports that names are replaced.
+	Redacted bool `json:"redacted,omitempty"`
 	// Inexact says what a replay does not show exactly. Write adds what is so of the moment.
 	Inexact []string `json:"inexact"`
 }
@@ -85,17 +87,22 @@ type line struct {
 // Write writes a moment. The translators are those of the profile in force. It reads the moment alone, on any goroutine; an error
 // is one of the writer.
 func Write(to io.Writer, header Header, moment *scheduler.Moment, translators []model.RequestTranslator) error {
-	records := moment.Contents.Records()
-	header.Format, header.At, header.Cycle = Format, moment.Contents.At.UTC(), moment.Cycle
-	header.Inexact = append(slices.Clone(header.Inexact), inexact(records)...)
-	known := &knowledge{Leading: moment.Leading, Delays: moment.Delays, Gangs: moment.Gangs}
-	snapshot := cluster.Restore(moment.Contents, translators).Snapshot(moment.Contents.At).Digest()
+	file := &File{
+		Header: header, records: moment.Contents.Records(), known: &knowledge{Leading: moment.Leading, Delays: moment.Delays, Gangs: moment.Gangs},
+		snapshot: cluster.Restore(moment.Contents, translators).Snapshot(moment.Contents.At).Digest(),
+	}
+	file.Format, file.At, file.Cycle = Format, moment.Contents.At.UTC(), moment.Cycle
+	file.Inexact = append(slices.Clone(header.Inexact), inexact(file.records)...)
+	return file.Write(to)
+}
 
+// Write writes the capture. An error is one of the writer.
+func (f *File) Write(to io.Writer) error {
 	zip := gzip.NewWriter(to)
 	buffer, sum := bufio.NewWriter(zip), sha256.New()
 	encoder := json.NewEncoder(io.MultiWriter(buffer, sum))
-	lines := []line{{Header: &header}, {Knowledge: known}}
-	for _, record := range records {
+	lines := []line{{Header: &f.Header}, {Knowledge: f.known}}
+	for _, record := range f.records {
 		lines = append(lines, line{Record: record})
 	}
 	for _, one := range lines {
@@ -103,7 +110,7 @@ func Write(to io.Writer, header Header, moment *scheduler.Moment, translators []
 			return fmt.Errorf("capture: %w", err)
 		}
 	}
-	if err := json.NewEncoder(buffer).Encode(line{End: &end{len(lines), text(sum), snapshot}}); err != nil {
+	if err := json.NewEncoder(buffer).Encode(line{End: &end{len(lines), text(sum), f.snapshot}}); err != nil {
 		return fmt.Errorf("capture: %w", err)
 	}
 	if err := errors.Join(buffer.Flush(), zip.Close()); err != nil {

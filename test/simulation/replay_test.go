@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -34,6 +36,8 @@ type replayer struct {
 	delayed int
 	// waiting counts the moments at which the loop had nothing left to decide, and jobs waited.
 	waiting int
+	// Each so many cycles one is redacted; redacted counts them, redactedDeciding those that decided something.
+	redactsEach, redacted, redactedDeciding int
 }
 
 const anotherConfiguration = `
@@ -127,6 +131,9 @@ func (r *replayer) compare(p *process, moment *scheduler.Moment, then replayedSt
 	if want, got := codesOf(then.refusals), codesOf(refusals); !maps.Equal(want, got) {
 		r.t.Fatalf("seed %d, %s at %s: cycle %d refused\n%s\nand its replay\n%s", p.config.Seed, p, then.at, moment.Cycle+1, want, got)
 	}
+	if r.cycles%r.redactsEach == 0 {
+		r.redact(p, read, setting, then, decisions, refusals)
+	}
 	setting.Profile = func(text []byte) (*engine.Profile, error) { return p.filters.buildWith(p.kubeOf(p), text) }
 	var with [2]string
 	for i, from := range []*scheduler.Moment{moment, again} {
@@ -148,6 +155,98 @@ func (r *replayer) compare(p *process, moment *scheduler.Moment, then replayedSt
 	if r.cycles++; len(decisions) > 0 {
 		r.deciding++
 	}
+}
+
+// redact replays the redacted file, whose decisions and refusals must be the same about other names.
+func (r *replayer) redact(
+	p *process, file *capture.File, setting *rehearse.Setting, then replayedStep, decisions []model.Decision, refusals map[model.JobKey]*model.Refusal,
+) {
+	translators := p.profile(p).Translators()
+	redacted, err := file.Redact(translators)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	moment, err := redacted.Moment(translators)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	again, refused, err := rehearse.Replay(context.Background(), moment, setting, nil, then.at)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	other := map[string]string{}
+	type refusal struct {
+		Job  model.JobKey
+		Code model.Code
+	}
+	listed := func(of map[model.JobKey]*model.Refusal) (list []refusal) {
+		for _, job := range slices.SortedFunc(maps.Keys(of), model.JobKey.Compare) {
+			list = append(list, refusal{job, of[job].Code})
+		}
+		return list
+	}
+	for _, pair := range [][2]any{{decisions, again}, {listed(refusals), listed(refused)}} {
+		if why := renamed(treeOf(r.t, pair[0]), treeOf(r.t, pair[1]), other); why != "" {
+			r.t.Fatalf("seed %d, %s at %s: the redacted cycle %d differs: %s\n%s\n%s", p.config.Seed, p, then.at, moment.Cycle+1, why,
+				decisionsText(r.t, decisions), decisionsText(r.t, again))
+		}
+	}
+	if r.redacted++; len(decisions) > 0 {
+		r.redactedDeciding++
+	}
+}
+
+func treeOf(t *testing.T, value any) (tree any) {
+	text, err := json.Marshal(value)
+	if err == nil {
+		err = json.Unmarshal(text, &tree)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// renamed says in what two values differ beside their strings, and which string stands for two others; empty where they are the
+// same about other names. other has what each string became.
+func renamed(before, after any, other map[string]string) string {
+	switch before := before.(type) {
+	case map[string]any:
+		after, _ := after.(map[string]any)
+		if len(before) != len(after) {
+			return fmt.Sprintf("%v and %v", before, after)
+		}
+		for _, key := range slices.Sorted(maps.Keys(before)) {
+			if why := renamed(before[key], after[key], other); why != "" {
+				return key + ": " + why
+			}
+		}
+	case []any:
+		after, _ := after.([]any)
+		if len(before) != len(after) {
+			return fmt.Sprintf("%d and %d", len(before), len(after))
+		}
+		for i := range before {
+			if why := renamed(before[i], after[i], other); why != "" {
+				return fmt.Sprintf("%d: %s", i, why)
+			}
+		}
+	case string:
+		after, _ := after.(string)
+		known, is := other[before]
+		if other[before] = after; is && known != after {
+			return fmt.Sprintf("%q became %q and %q", before, known, after)
+		}
+		if first, is := other["from "+after]; is && first != before {
+			return fmt.Sprintf("%q and %q became %q", first, before, after)
+		}
+		other["from "+after] = before
+	default:
+		if before != after {
+			return fmt.Sprintf("%v and %v", before, after)
+		}
+	}
+	return ""
 }
 
 // decisionsText is a list of decisions as text. Each has the number of its cycle.
@@ -172,7 +271,7 @@ func codesOf(refusals map[model.JobKey]*model.Refusal) map[string]model.Code {
 // nominations, reservations and starts in flight, and delays after failures.
 func TestAReplayDecidesTheSame(t *testing.T) {
 	filters := open(t)
-	r := &replayer{t: t, steps: map[*process][2]replayedStep{}}
+	r := &replayer{t: t, steps: map[*process][2]replayedStep{}, redactsEach: int(setting(t, "SIM_REDACTS_EACH", 10))}
 	for seed := setting(t, "SIM_SEED", 1); r.deciding < 100 || r.parted < 20 || r.delayed < 100; seed++ {
 		config := Config{Seed: seed, Queues: seed%3 == 1, Foreign: seed%3 == 2}
 		config.Sabotage.Rogue, config.Sabotage.Decided = r.beforeStep, r.decided
@@ -187,7 +286,8 @@ func TestAReplayDecidesTheSame(t *testing.T) {
 		clear(r.steps)
 	}
 	t.Logf("%d cycles, of which %d decided something, %d had delays, and %d decide otherwise with another configuration; "+
-		"at %d moments jobs waited and the loop had nothing left to decide", r.cycles, r.deciding, r.delayed, r.parted, r.waiting)
+		"at %d moments jobs waited and the loop had nothing left to decide; %d redacted cycles, of which %d decided something",
+		r.cycles, r.deciding, r.delayed, r.parted, r.waiting, r.redacted, r.redactedDeciding)
 	if r.waiting < 100 {
 		t.Errorf("only %d moments for the copy to check itself", r.waiting)
 	}

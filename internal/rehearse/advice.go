@@ -30,8 +30,9 @@ const (
 	maxNamed, maxSaid = 16, 3
 )
 
-// Advise returns what would let each of these jobs start; nil where nothing that is tried would. Jobs that ask for the same share
-// an answer. Once stop says so, it ends before the next job: those that are left have no entry. One goroutine at a time calls it.
+// Advise returns what would let each of these jobs start; nil where nothing that is tried would. Jobs that ask for the
+// same share an answer. Once stop says so, it ends before the next job: those that are left have no entry. One goroutine
+// at a time calls it.
 func Advise(moment *scheduler.Moment, setting *Setting, refused []scheduler.Refused, stop func() bool) (map[model.JobKey]*v1alpha1.Advice, error) {
 	t, err := newTrials(moment, setting)
 	if err != nil {
@@ -156,8 +157,8 @@ func (t *trials) starts(change func()) (starts bool) {
 	return starts
 }
 
-// least returns the smallest number, up to most, with which the job starts: with one less it does not. guess is the first that is
-// tried. It is zero where there is none, and where the sessions do not suffice.
+// least returns the smallest number, up to most, with which the job starts: with one less it does not. guess is the first
+// that is tried. It is zero where there is none, and where the sessions do not suffice.
 func (t *trials) least(guess, most int, change func(n int)) int {
 	guess = max(1, min(guess, most))
 	low, high := 0, most+1
@@ -295,8 +296,8 @@ func (t *trials) withMoreNodes(job *model.Job, refusal *model.Refusal) *v1alpha1
 	return nil
 }
 
-// kinds returns one node of each kind on which pods may start, that node first. Nodes of one kind offer as much, and have the same
-// labels and taints.
+// kinds returns one node of each kind on which pods may start, that node first. Nodes of one kind offer as much, and have
+// the same labels and taints.
 func (t *trials) kinds(first string) (names []string) {
 	met := map[string]bool{}
 	nodes := t.state.LastSnapshot().Nodes

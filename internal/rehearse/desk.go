@@ -25,11 +25,13 @@ const (
 	maxWaiting = 8
 	// maxTime is how long one question may take.
 	maxTime = 15 * time.Second
-	// maxCredit is how long questions may take together without a pause, and share what part of the time they may take on average.
+	// maxCredit is how long questions may take together without a pause, and share what part of the time they may take on
+	// average.
 	maxCredit = 30 * time.Second
 	share     = 10
-	// roundEvery is how often it is checked whether a round is due, maxRound how long one may take, and failedRound how long there
-	// is none after one that has failed. An answer older than answerLasts is looked for again once something has changed.
+	// roundEvery is how often it is checked whether a round is due, maxRound how long one may take, and failedRound how
+	// long there is none after one that has failed. An answer older than answerLasts is looked for again once something
+	// has changed.
 	roundEvery, maxRound, answerLasts, failedRound = 2 * time.Second, 2 * time.Second, 10 * time.Second, time.Minute
 )
 
@@ -46,8 +48,8 @@ type Live interface {
 	Advise(findings map[model.JobKey]scheduler.Finding)
 }
 
-// Desk answers questions beside the loop, one at a time and within a tenth of a processor, and looks for advice in between. It is
-// safe for concurrent use.
+// Desk answers questions beside the loop, one at a time and within a tenth of a processor, and looks for advice in
+// between. It is safe for concurrent use.
 type Desk struct {
 	loop    Loop
 	setting *Setting
@@ -61,16 +63,16 @@ type Desk struct {
 	filled time.Time
 }
 
-// rounds are what Run knows from one round to the next: the findings, the version of the snapshot of the last round, and when the
-// next one is due although the version is the same; zero when none is.
+// rounds are what Run knows from one round to the next: the findings, the version of the snapshot of the last round, and
+// when the next one is due although the version is the same; zero when none is.
 type rounds struct {
 	findings map[model.JobKey]scheduler.Finding
 	version  uint64
 	due      time.Time
 }
 
-// Run looks for advice in rounds until the context ends: while jobs wait, once something has changed, and within the upper half of
-// what questions may take. It returns no error.
+// Run looks for advice in rounds until the context ends: while jobs wait, once something has changed, and within the upper
+// half of what questions may take. It returns no error.
 func (d *Desk) Run(ctx context.Context, live Live) error {
 	r := &rounds{findings: map[model.JobKey]scheduler.Finding{}}
 	wait.UntilWithContext(ctx, func(ctx context.Context) { d.round(ctx, live, r) }, roundEvery)
@@ -141,8 +143,8 @@ func NewDesk(loop Loop, setting *Setting, clock clock.PassiveClock) *Desk {
 	return d
 }
 
-// Ask answers a question. Its errors are those of Use, BadRequest for a mistake in the question, all of them at once, and Timeout
-// for a play that is too long.
+// Ask answers a question. Its errors are those of Use, BadRequest for a mistake in the question, all of them at once, and
+// Timeout for a play that is too long.
 func (d *Desk) Ask(ctx context.Context, question *debugapi.Question) (answer *debugapi.Answer, err error) {
 	configuration, err := configurationOf(question)
 	if err != nil {

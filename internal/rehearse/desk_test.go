@@ -181,8 +181,8 @@ func TestRefusedQuestions(t *testing.T) {
 	}
 }
 
-// TestQuestionsWaitForTheirTurn: as many as are let wait, and the next one is refused; none of them is answered while the loop is
-// busy.
+// TestQuestionsWaitForTheirTurn: as many as are let wait, and the next one is refused; none of them is answered while the
+// loop is busy.
 func TestQuestionsWaitForTheirTurn(t *testing.T) {
 	loop := &still{state: small(1), leading: true, busy: true}
 	desk := NewDesk(loop, setting(), clocktesting.NewFakePassiveClock(start))
@@ -260,7 +260,7 @@ func BenchmarkAsk(b *testing.B) {
 	}
 }
 
-// listening is a live loop that keeps what it is told.
+// listening is a live loop that keeps the findings that it receives.
 type listening struct {
 	*still
 	version  uint64
@@ -283,8 +283,8 @@ func (l *listening) Moment(deliver func(*scheduler.Moment)) {
 	})
 }
 
-// TestRoundsLookForAdvice once something has changed, again when an answer is old, and not while questions have taken half of their
-// time. What they take is measured.
+// TestRoundsLookForAdvice once something has changed, again when an answer is old, and not while questions have taken half
+// of their time. What they take is measured.
 func TestRoundsLookForAdvice(t *testing.T) {
 	clock, took := clocktesting.NewFakePassiveClock(start), map[string]int{}
 	measured := setting()

@@ -15,7 +15,8 @@ import (
 // findingLasts is how long a finding is shown after something has changed.
 const findingLasts = time.Minute
 
-// Refused is a job that a cycle has refused and that a change might start: none of its pods is bound, and it lacks nodes or members.
+// Refused is a job that a cycle has refused and that a change might start: none of its pods is bound, and it lacks nodes
+// or members.
 type Refused struct {
 	Key     model.JobKey
 	Subject Subject
@@ -74,7 +75,8 @@ func (s *Scheduler) Refused() (version uint64, jobs int) {
 // Advise delivers all that is found at present, not to be changed any more. Any goroutine may call it.
 func (s *Scheduler) Advise(findings map[model.JobKey]Finding) { s.mailbox.advise(findings) }
 
-// advice returns what would let a job start that waits for that reason; nil where it is not known, or was another job or reason.
+// advice returns what would let a job start that waits for that reason; nil where it is not known, or was another job or
+// reason.
 func (s *Scheduler) advice(job *model.Job, refusal *model.Refusal) *v1alpha1.Advice {
 	finding, known := s.findings[job.Key]
 	snapshot := s.state.LastSnapshot()

@@ -103,8 +103,8 @@ func (r *rehearsed) makeReal(of *scheduler.Refused, change *v1alpha1.Change) (sh
 	return nil, nil
 }
 
-// TestAdviceIsTrue: in a random cluster what is said is done, and the job starts; with one node fewer, or one member more, it does
-// not.
+// TestAdviceIsTrue: in a random cluster what is said is done, and the job starts; with one node fewer, or one member more,
+// it does not.
 func TestAdviceIsTrue(t *testing.T) {
 	newStage, said := openLister(t), map[v1alpha1.ChangeKind]int{}
 	rapid.Check(t, func(t *rapid.T) {

@@ -110,6 +110,9 @@ func jobRows(job *debugapi.Job, now time.Time) [][]printer.Cell {
 	if job.WaitingSince != nil && job.Waits() {
 		add("Waiting since", since(job.WaitingSince.Time, now)+", with all the members it needs")
 	}
+	if job.Advice != nil && job.Waits() {
+		add("It would start", conditional(job.Advice)...)
+	}
 	add("Queue", job.Queue)
 	add("Turn", job.Turn)
 	if len(job.Behind) > 0 {
@@ -125,6 +128,18 @@ func jobRows(job *debugapi.Job, now time.Time) [][]printer.Cell {
 	}
 	add("Notes", append(ownReasons(job), job.Notes...)...)
 	return rows
+}
+
+// conditional says what would let a job start, the better one first.
+func conditional(advice *v1alpha1.Advice) (texts []string) {
+	for _, alternative := range advice.Alternatives {
+		var changes []string
+		for _, change := range alternative.Changes {
+			changes = append(changes, change.Message)
+		}
+		texts = append(texts, "if you "+strings.Join(changes, " and "))
+	}
+	return texts
 }
 
 // named are rows of texts that are not empty, the first of them with a name.

@@ -1,6 +1,9 @@
 package cluster
 
 import (
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -50,3 +53,21 @@ func (e *PriorityClassSeen) apply(s *State, _ types.UID) Effect {
 	}
 	return effect
 }
+
+// HigherClasses returns the PriorityClasses with a higher value that users may name and that allow evictions: of each value the
+// first name, from low to high.
+func (s *State) HigherClasses(than int32) (names []string, values []int32) {
+	for _, name := range slices.Sorted(maps.Keys(s.classes)) {
+		class := s.classes[name]
+		if class.value <= than || class.value > mostOfUsers || class.neverPreempts {
+			continue
+		}
+		if at, known := slices.BinarySearch(values, class.value); !known {
+			names, values = slices.Insert(names, at, name), slices.Insert(values, at, class.value)
+		}
+	}
+	return names, values
+}
+
+// mostOfUsers is the highest value of a PriorityClass that is not the system's.
+const mostOfUsers = 1_000_000_000

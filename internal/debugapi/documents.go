@@ -274,6 +274,8 @@ type Job struct {
 	// Topology is in which domains its members are.
 	Topology    []v1alpha1.TopologyStatus `json:"topology,omitempty"`
 	Reservation *v1alpha1.Reservation     `json:"reservation,omitempty"`
+	// Advice is what would let it start; nil where that is not known.
+	Advice *v1alpha1.Advice `json:"advice,omitempty"`
 	// Notes are what else there is to say.
 	Notes []string `json:"notes,omitempty"`
 }

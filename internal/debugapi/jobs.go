@@ -83,6 +83,7 @@ func (j *Job) SetStatus(status *v1alpha1.PodGroupStatus, explanation *metav1.Con
 	j.Phase, j.Queue, j.Topology, j.Reservation = status.Phase, status.Queue, status.Topology, status.Reservation
 	j.Bound, j.Running, j.Succeeded, j.Failed = status.Placed, status.Running, status.Succeeded, status.Failed
 	j.WaitingSince, j.DegradedSince = status.WaitingSince, status.DegradedSince
+	j.Advice = status.Advice
 	if explanation != nil {
 		j.Reason, j.Message = explanation.Reason, explanation.Message
 	}

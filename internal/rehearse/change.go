@@ -262,7 +262,7 @@ func (r *rehearsal) addNodes(add *debugapi.AddNodes) (string, error) {
 		}
 		names = append(names, name)
 		node := &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), CreationTimestamp: r.stage.now(), Labels: maps.Clone(like.Object.Labels)},
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "/" + r.stage.stamp()), CreationTimestamp: r.stage.now(), Labels: maps.Clone(like.Object.Labels)},
 			Spec:       corev1.NodeSpec{Taints: like.Object.Spec.Taints, Unschedulable: like.Object.Spec.Unschedulable},
 			Status:     *like.Object.Status.DeepCopy(),
 		}

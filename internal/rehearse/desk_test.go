@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -179,8 +181,8 @@ func TestRefusedQuestions(t *testing.T) {
 	}
 }
 
-// TestQuestionsWaitForTheirTurn: as many as are let wait, and the next one is refused; none of them is answered while the loop is
-// busy.
+// TestQuestionsWaitForTheirTurn: as many as are let wait, and the next one is refused; none of them is answered while the
+// loop is busy.
 func TestQuestionsWaitForTheirTurn(t *testing.T) {
 	loop := &still{state: small(1), leading: true, busy: true}
 	desk := NewDesk(loop, setting(), clocktesting.NewFakePassiveClock(start))
@@ -255,5 +257,97 @@ func BenchmarkAsk(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// listening is a live loop that keeps the findings that it receives.
+type listening struct {
+	*still
+	version  uint64
+	rounds   int
+	findings map[model.JobKey]scheduler.Finding
+}
+
+func (l *listening) Refused() (version uint64, jobs int) { return l.version, 1 }
+
+func (l *listening) Advise(findings map[model.JobKey]scheduler.Finding) {
+	l.findings, l.rounds = findings, l.rounds+1
+}
+
+func (l *listening) Moment(deliver func(*scheduler.Moment)) {
+	l.still.Moment(func(moment *scheduler.Moment) {
+		refusal := &model.Refusal{Code: model.InsufficientResources, Needs: 1}
+		refusals := map[model.JobKey]*model.Refusal{{Namespace: "ns", Name: "p0", Source: model.SourcePod}: refusal}
+		moment.Version, moment.Refused = l.version, scheduler.RefusedOf(l.state.LastSnapshot(), refusals)
+		deliver(moment)
+	})
+}
+
+// TestRoundsLookForAdvice once something has changed, again when an answer is old, and not while questions have taken half
+// of their time. What they take is measured.
+func TestRoundsLookForAdvice(t *testing.T) {
+	clock, took := clocktesting.NewFakePassiveClock(start), map[string]int{}
+	measured := setting()
+	measured.Took = func(purpose string, _ time.Duration) { took[purpose]++ }
+	live := &listening{still: &still{state: small(1), leading: true}, version: 1}
+	desk, r := NewDesk(live, measured, clock), &rounds{}
+	round := func(want int) {
+		t.Helper()
+		if desk.round(t.Context(), live, r); live.rounds != want {
+			t.Fatalf("%d rounds, want %d", live.rounds, want)
+		}
+	}
+	round(1)
+	said := live.findings[model.JobKey{Namespace: "ns", Name: "p0", Source: model.SourcePod}]
+	if said.Advice == nil || said.Advice.Message != "add 1 node like n0" || said.Version != 1 {
+		t.Fatalf("%+v", said.Advice)
+	}
+	round(1) // nothing has changed
+	live.version = 2
+	round(2)
+	if again := live.findings[model.JobKey{Namespace: "ns", Name: "p0", Source: model.SourcePod}]; again.Version != 1 {
+		t.Error("an answer is looked for again that is not old")
+	}
+	clock.SetTime(clock.Now().Add(answerLasts))
+	round(3)
+	if again := live.findings[model.JobKey{Namespace: "ns", Name: "p0", Source: model.SourcePod}]; again.Version != 2 {
+		t.Error("an old answer is kept after a change")
+	}
+	live.version = 3
+	desk.pay(maxCredit/2 + time.Second)
+	round(3)
+	clock.SetTime(clock.Now().Add(time.Minute))
+	round(4)
+	if took[forRound] != 4 {
+		t.Errorf("measured: %v", took)
+	}
+}
+
+// TestATrialIsTakenBack: after all candidates the copy is as it was.
+func TestATrialIsTakenBack(t *testing.T) {
+	state, delays := small(3), backoff.NewDelays()
+	node := state.LastSnapshot().Node("n2").Object.DeepCopy()
+	node.Spec.Unschedulable = true
+	state.Apply(&cluster.NodeSeen{Node: node})
+	state.Apply(&cluster.PriorityClassSeen{Class: &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 9}})
+	state.Snapshot(start)
+	trials, err := newTrials(&scheduler.Moment{
+		Contents: state.Contents(), Delays: delays, Gangs: lifecycle.New(time.Minute, delays), Leading: true,
+	}, setting())
+	if err != nil {
+		t.Fatal(err)
+	}
+	versions := regexp.MustCompile(`v[0-9]+\b`) // of objects, which are newer afterwards
+	text := func() string { return versions.ReplaceAllString(trials.state.Snapshot(start).Text(), "v") }
+	before, refusal := text(), &model.Refusal{Code: model.InsufficientResources, Needs: 1}
+	for _, of := range scheduler.RefusedOf(state.LastSnapshot(), map[model.JobKey]*model.Refusal{
+		{Namespace: "ns", Name: "p0", Source: model.SourcePod}: refusal, {Namespace: "ns", Name: "p1", Source: model.SourcePod}: refusal,
+	}) {
+		if advice := trials.advise(&of); advice == nil {
+			t.Errorf("%s: no advice", of.Key)
+		}
+		if after := text(); after != before {
+			t.Errorf("after the trials for %s the copy is another one:\n%s\nbefore\n%s", of.Key, after, before)
+		}
 	}
 }

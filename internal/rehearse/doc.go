@@ -14,6 +14,7 @@
 //	course.go              what happened in a play
 //	answer.go              how two plays differ
 //	desk.go                one question at a time, beside the live loop
+//	advice.go              what would let waiting jobs start, each change tried by one session
 //	replay.go              one cycle, as the one after a moment
 //
 // It places nothing itself, and writes nothing: neither to the API server nor to the loop.

@@ -42,6 +42,8 @@ type Setting struct {
 	Inexact []string
 	// Differs counts an answer whose copy of the cluster has a Difference.
 	Differs func()
+	// Took measures how long a use of the desk took, for a question or for advice; nil measures nothing.
+	Took func(purpose string, took time.Duration)
 }
 
 // rehearsal is the real loop on a copy of a cluster. One goroutine owns it.

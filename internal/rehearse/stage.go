@@ -17,7 +17,6 @@ import (
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/commit"
-	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/isolated"
 	"github.com/tutti-sched/tutti/pkg/model"
 )
@@ -27,7 +26,7 @@ import (
 // over, and is made again by its controller.
 type stage struct {
 	state   *cluster.State
-	mailbox *scheduler.Mailbox
+	mailbox receiver
 	clock   *virtualClock
 	// pods, nodes, groups and queues are the newest versions that the stage has made; nil is one that is gone. What is not there
 	// is as the state has it.
@@ -42,6 +41,12 @@ type stage struct {
 	// happened is what came about since it was taken last; calls reports that a call was answered since.
 	happened []event
 	calls    bool
+}
+
+// receiver takes what the stage shows: the mailbox of a loop, or what tries candidates of advice.
+type receiver interface {
+	Event(event cluster.Event)
+	Reply(reply commit.Reply)
 }
 
 // planned is a pod that leaves, or ends, at a moment.
@@ -81,7 +86,7 @@ const (
 // firstVersion is higher than each version that an API server gives.
 const firstVersion = uint64(1) << 62
 
-func newStage(state *cluster.State, mailbox *scheduler.Mailbox, clock *virtualClock) *stage {
+func newStage(state *cluster.State, mailbox receiver, clock *virtualClock) *stage {
 	return &stage{
 		state: state, mailbox: mailbox, clock: clock, version: firstVersion, pods: map[types.UID]*corev1.Pod{}, nodes: map[string]*corev1.Node{},
 		groups: map[model.JobKey]*v1alpha1.PodGroup{}, queues: map[string]*v1alpha1.Queue{},

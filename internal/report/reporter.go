@@ -64,6 +64,8 @@ type Source struct {
 	Standing func(*model.Job, *model.TopologyConstraint) (in Standing, least func() int)
 	// List writes down a request; nil writes none.
 	List func(model.Resources) corev1.ResourceList
+	// Advice returns what would let a job start that waits for a reason; nil where that is not known. Nil knows it of no job.
+	Advice func(*model.Job, *model.Refusal) *v1alpha1.Advice
 }
 
 // NewReporter returns a reporter that has written nothing yet.
@@ -180,6 +182,9 @@ func (r *Reporter) status(
 	was = was || !job.HasGroup && job.Whole // no status says so of it
 	wanted = groupStatus(job, group, current, was, refusal, last, metav1.NewTime(now).Rfc3339Copy())
 	sources.SetReservation(&wanted, r.source.Reservation(job))
+	if r.source.Advice != nil && refusal != nil && scheduledReason(wanted) == string(refusal.Code) { // beside another reason it would be about that
+		wanted.Advice = r.source.Advice(job, refusal)
+	}
 	return wanted, current, started
 }
 
@@ -264,7 +269,7 @@ func interval(current, wanted v1alpha1.PodGroupStatus) time.Duration {
 		return countInterval
 	}
 	if equality.Semantic.DeepEqual(current.Conditions, wanted.Conditions) &&
-		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) {
+		equality.Semantic.DeepEqual(current.Reservation, wanted.Reservation) && equality.Semantic.DeepEqual(current.Advice, wanted.Advice) {
 		return countInterval
 	}
 	return messageInterval

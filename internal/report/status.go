@@ -24,7 +24,7 @@ func groupStatus(
 ) v1alpha1.PodGroupStatus {
 	status := *current.DeepCopy()
 	status.WaitingSince = sources.WaitingSince(job, status.WaitingSince, refusal != nil, now)
-	status.Advice = nil // no program reads it
+	status.Advice = nil // unless there is another one
 
 	job = gang.Stated(job)
 	status.OverrunSince = sources.OverrunSince(job, current.OverrunSince, now)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tutti-sched/tutti/apis/scheduling/v1alpha1"
 	"github.com/tutti-sched/tutti/internal/commit"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // has returns the status and the reason of a condition of a group; both are empty when it has none.
@@ -70,7 +71,7 @@ func TestTheConditionOfTheVersionBeforeIsRead(t *testing.T) {
 	}
 }
 
-// TestAdviceIsEmptiedOnce, of a gang that waits and of one that runs, and never written.
+// TestAdviceIsEmptiedOnce, of a gang that waits and of one that runs, where nothing is found.
 func TestAdviceIsEmptiedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.node("n1", "4")
@@ -96,6 +97,41 @@ func TestAdviceIsEmptiedOnce(t *testing.T) {
 		if advice := w.groups[name].Status.Advice; advice != nil {
 			t.Errorf("%s has still %+v", name, advice)
 		}
+	}
+}
+
+// TestAdviceIsOfItsCondition: what is found of a gang is in its status, and no longer once the gang or its reason is another one.
+func TestAdviceIsOfItsCondition(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1", "4")
+	w.gang("waits", 4, 5)
+	w.play(t.Context(), time.Minute)
+	w.expectCondition("waits", v1alpha1.ConditionScheduled, "False", "NotEnoughMembers")
+	find := func() {
+		findings := map[model.JobKey]Finding{}
+		for _, of := range RefusedOf(w.loop.state.LastSnapshot(), w.loop.Refusals()) {
+			findings[of.Key] = Finding{Subject: of.Subject, Advice: &v1alpha1.Advice{Message: "lower minMember from 5 to 4"}, At: w.clock.Now()}
+		}
+		w.loop.Advise(findings)
+		w.play(t.Context(), 20*time.Second)
+	}
+	if find(); w.groups["waits"].Status.Advice == nil {
+		t.Fatal("what was found is not in the status")
+	}
+	w.member("waits", 4)
+	w.play(t.Context(), 30*time.Second)
+	w.expectCondition("waits", v1alpha1.ConditionScheduled, "False", "InsufficientResources")
+	if advice := w.groups["waits"].Status.Advice; advice != nil {
+		t.Fatalf("beside another reason there is still %q", advice.Message)
+	}
+	if find(); w.groups["waits"].Status.Advice == nil {
+		t.Fatal("what was found then is not in the status")
+	}
+	w.node("n2", "4")
+	w.play(t.Context(), 30*time.Second)
+	w.expectCondition("waits", v1alpha1.ConditionScheduled, "True", "Scheduled")
+	if advice := w.groups["waits"].Status.Advice; advice != nil {
+		t.Errorf("a gang that has started has %q", advice.Message)
 	}
 }
 

@@ -21,5 +21,6 @@
 //	panics.go                   a panic in a cycle or a step
 //	progress.go, survey.go      whether the loop goes on, and what metrics count of the cluster
 //	inspect.go, jobs.go         for the debug endpoint
+//	advice.go                   what is found of waiting jobs beside the loop
 //	moment.go                   what another loop needs to go on from here
 package scheduler

@@ -7,6 +7,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/commit"
 	"github.com/tutti-sched/tutti/internal/debugapi"
 	"github.com/tutti-sched/tutti/pkg/engine"
+	"github.com/tutti-sched/tutti/pkg/model"
 )
 
 // Mailbox carries events, replies of workers and the result of the election to the loop. It has no bound, so that no informer
@@ -28,7 +29,9 @@ type inbox struct {
 	profiles []func() *engine.Profile
 	// inspections are requests to read the snapshot between two cycles.
 	inspections []debugapi.Inspection
-	lead        bool
+	// findings are the newest; nil when none came.
+	findings map[model.JobKey]Finding
+	lead     bool
 }
 
 // NewMailbox returns an empty mailbox.
@@ -65,6 +68,10 @@ func (m *Mailbox) Reconfigure(next func() *engine.Profile) {
 // inspect has the loop call read between two cycles.
 func (m *Mailbox) inspect(read debugapi.Inspection) {
 	m.put(func(l *inbox) { l.inspections = append(l.inspections, read) })
+}
+
+func (m *Mailbox) advise(findings map[model.JobKey]Finding) {
+	m.put(func(l *inbox) { l.findings = findings })
 }
 
 func (m *Mailbox) put(write func(*inbox)) {

@@ -22,15 +22,19 @@ type Moment struct {
 	Leading bool
 	// Waiting says why jobs wait, where one more cycle would decide nothing; nil where it might decide something.
 	Waiting map[model.JobKey]model.Code
+	// Version is that of the snapshot, and Refused are the jobs that the last cycle refused and that a change might start.
+	Version uint64
+	Refused []Refused
 }
 
 // Moment has the loop hand over what it knows, between two steps. Any goroutine may call it; deliver is called on the loop's and
 // must not block.
 func (s *Scheduler) Moment(deliver func(*Moment)) {
-	s.mailbox.inspect(func(debugapi.Inspected) {
+	s.mailbox.inspect(func(shown debugapi.Inspected) {
 		delays := s.delays.Clone()
 		moment := &Moment{
 			Contents: s.state.Contents(), Delays: delays, Gangs: s.gangs.Clone(delays), Cycle: s.history.Last(), Leading: s.Leading(),
+			Version: shown.Snapshot.Version, Refused: RefusedOf(shown.Snapshot, s.refusals),
 		}
 		if at := moment.Contents.At; moment.Leading && s.wouldRepeat(at) && !s.last.awaitsWatch && !s.delays.Cycles.Delayed(backoff.AllJobs{}, at) {
 			moment.Waiting = make(map[model.JobKey]model.Code, len(s.refusals))

@@ -11,6 +11,9 @@ type progress struct {
 	count atomic.Uint64
 	// began is when the step under way began, ended when the last one did, in nanoseconds since 1970; zero is none.
 	began, ended atomic.Int64
+	// version is that of the snapshot of the last cycle, and refused how many jobs it refused.
+	version atomic.Uint64
+	refused atomic.Int64
 }
 
 // begin records that a step begins.

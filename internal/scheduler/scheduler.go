@@ -69,6 +69,8 @@ type Scheduler struct {
 	gangs     *lifecycle.Gangs
 	panics    panics
 	refusals  map[model.JobKey]*model.Refusal
+	// findings are what was found of waiting jobs beside the loop; nil before the first.
+	findings map[model.JobKey]Finding
 	// echo is when another cycle is due after an event about an object that only kube-scheduler's plugins read; see ownEventDelay.
 	echo time.Time
 	// cache is handed on from session to session.
@@ -135,6 +137,7 @@ func New(
 	s.use(profile)
 	s.reporter = report.NewReporter(report.Source{
 		Group: state.Group, Reservation: state.Reservation, Whole: gangs.Observed, Standing: s.standing, List: state.List,
+		Advice: s.advice,
 	})
 	return s
 }
@@ -201,6 +204,10 @@ func (s *Scheduler) receive(ctx context.Context, now time.Time) []debugapi.Inspe
 	for _, reply := range received.replies {
 		s.handleOutcomes(ctx, s.machine.Reply(now, reply))
 	}
+	if received.findings != nil {
+		s.findings = received.findings
+		s.reports.debounce(now, reportEvery, reportEvery)
+	}
 	if received.lead && !s.Leading() {
 		s.leading.Store(true)
 		s.state.Lead()
@@ -260,6 +267,8 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, r.number, s.cache.Trail())
 	s.refusals = result.Refusals
+	s.progress.version.Store(snapshot.Version)
+	s.progress.refused.Store(int64(len(s.refusals)))
 	s.last = lastCycle{
 		decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now), awaitsWatch: s.state.HasAssumedBinds() || s.echo.After(now),
 	}

@@ -124,6 +124,19 @@ func (r *Refusal) String() string {
 	return Clean(words, MaxMessage)
 }
 
+// closestNode begins what Closest says of a node.
+const closestNode = "closest: node "
+
+// ClosestNode returns the node that Closest names; empty where it names none.
+func (r *Refusal) ClosestNode() string {
+	rest, names := strings.CutPrefix(r.Closest, closestNode)
+	if !names {
+		return ""
+	}
+	name, _, _ := strings.Cut(rest, ",")
+	return name
+}
+
 // LacksPlace reports whether what the job lacks is nodes: capacity, nodes that match, or a domain with capacity for all.
 func (r *Refusal) LacksPlace() bool {
 	return r != nil && (r.Code == InsufficientResources || r.Code == NodesFiltered || r.Code == NoDomainFits)

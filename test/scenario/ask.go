@@ -12,6 +12,7 @@ import (
 	"github.com/tutti-sched/tutti/internal/backoff"
 	"github.com/tutti-sched/tutti/internal/cluster"
 	"github.com/tutti-sched/tutti/internal/debugapi"
+	"github.com/tutti-sched/tutti/internal/lifecycle"
 	"github.com/tutti-sched/tutti/internal/rehearse"
 	"github.com/tutti-sched/tutti/internal/scheduler"
 	"github.com/tutti-sched/tutti/pkg/actions"
@@ -21,8 +22,13 @@ import (
 
 // moment is where the story stands, for rehearsals.
 func (s *environment) moment() *scheduler.Moment {
-	s.state.Snapshot(s.world.now)
-	return &scheduler.Moment{Contents: s.state.Contents(), Delays: backoff.NewDelays(), Leading: true}
+	snapshot, delays := s.state.Snapshot(s.world.now), backoff.NewDelays()
+	gangs := lifecycle.New(0, delays)
+	gangs.Lead(snapshot, snapshot.Now)
+	return &scheduler.Moment{
+		Contents: s.state.Contents(), Delays: delays, Gangs: gangs, Leading: true, Version: snapshot.Version,
+		Refused: scheduler.RefusedOf(snapshot, s.refusals),
+	}
 }
 
 // Moment hands over where the story stands.
@@ -76,6 +82,27 @@ func (s *environment) ask(text string) (string, error) {
 		b.WriteByte('\n')
 	}
 	b.WriteString(strings.Join(table.Notes, "\n"))
+	return b.String(), nil
+}
+
+// advise looks for what would let the jobs start that the last cycle refused.
+func (s *environment) advise() (string, error) {
+	before, moment := s.state.Snapshot(s.world.now).Digest(), s.moment()
+	advice, err := rehearse.Advise(moment, s.setting(), moment.Refused, func() bool { return false })
+	if err != nil {
+		return "", err
+	}
+	if after := s.state.Snapshot(s.world.now).Digest(); after != before {
+		return "", fmt.Errorf("advice has changed the cluster: %s, and %s before", after, before)
+	}
+	var b strings.Builder
+	for _, of := range moment.Refused {
+		if known := advice[of.Key]; known != nil {
+			fmt.Fprintf(&b, "%s: %s\n", of.Key.Describe(), known.Message)
+		} else {
+			fmt.Fprintf(&b, "%s: nothing is known\n", of.Key.Describe())
+		}
+	}
 	return b.String(), nil
 }
 

@@ -92,6 +92,8 @@ func (p *player) play(d *datadriven.TestData) (string, error) {
 		return p.cycle(d.HasArg("unconfirmed"))
 	case "ask":
 		return p.stage.ask(d.Input)
+	case "advise":
+		return p.stage.advise()
 	case "guarantees":
 		return p.stage.guarantees(), nil
 	case "explain":

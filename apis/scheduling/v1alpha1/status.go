@@ -166,7 +166,8 @@ type PodGroupStatus struct {
 	// +optional
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
 
-	// advice is deprecated: no program reads it. The scheduler does not write it, and empties it where an object has one.
+	// advice is what would let a waiting group start, each alternative tried by the scheduler on a copy of the cluster in which no
+	// other waiting job has a turn. It is about the reason beside it, and is not set while nothing is known. No decision reads it.
 	// +optional
 	Advice *Advice `json:"advice,omitempty"`
 
@@ -219,9 +220,9 @@ type TopologyStatus struct {
 	Names []string `json:"names,omitempty"`
 }
 
-// Advice is what would let a waiting group start. No program writes it.
+// Advice is what would let a waiting group start.
 type Advice struct {
-	// message says all of it in one line, such as "free 3 nvidia.com/gpu on node n7, or lower minMember from 3 to 2".
+	// message says all of it in one line, such as "add 2 nodes like n7, or lower minMember from 3 to 2".
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message"`
@@ -262,13 +263,13 @@ const (
 	FreeCapacity ChangeKind = "FreeCapacity"
 	// UncordonNodes: uncordon nodes.
 	UncordonNodes ChangeKind = "UncordonNodes"
-	// AddNodes: add nodes, count of them, each with the capacity that resources says.
+	// AddNodes: add nodes, count of them, each like the node that nodes names.
 	AddNodes ChangeKind = "AddNodes"
 	// LowerMinMember: lower minMember, from one number to another, and with a role the minimum of that role, to count.
 	LowerMinMember ChangeKind = "LowerMinMember"
 	// AllowPreemption: remove preemptionPolicy: Never.
 	AllowPreemption ChangeKind = "AllowPreemption"
-	// RaisePriority: raise the priority of the pods, from and to a number.
+	// RaisePriority: raise the priority of the pods, from and to a number, or allow evictions for them; the message says how.
 	RaisePriority ChangeKind = "RaisePriority"
 	// RaiseLimit: raise the limits of a queue to the resources.
 	RaiseLimit ChangeKind = "RaiseLimit"

@@ -3,6 +3,7 @@ package app
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/tutti-sched/tutti/internal/capture"
 	"github.com/tutti-sched/tutti/internal/configuration"
@@ -45,6 +46,9 @@ func (o *options) openRehearsals(p *process, kubePlugins *kube.Plugins) (*rehear
 		Show:  view.Show,
 		Reset: another.UnreserveAll, BindDeadline: o.bindDeadline, Inexact: inexact,
 		Differs: func() { p.measured.Count(metrics.CopiesDiffer, 1) },
+		Took: func(purpose string, took time.Duration) {
+			p.measured.Count(metrics.RehearsalTime, took.Seconds(), purpose)
+		},
 	}, nil
 }
 

@@ -352,6 +352,7 @@ func (p *process) run(ctx context.Context, mgr manager.Manager, elected <-chan s
 		p.watchServer,
 		func(ctx context.Context) error { return p.follow(ctx, elected) },
 		func(ctx context.Context) error { return p.publish(ctx, elected) },
+		func(ctx context.Context) error { return p.desk.Run(ctx, p.loop) },
 	}
 	for _, part := range parts {
 		if err := mgr.Add(part); err != nil {

@@ -8,9 +8,9 @@ package v1alpha1
 // AdviceApplyConfiguration represents a declarative configuration of the Advice type for use
 // with apply.
 //
-// Advice is what would let a waiting group start. No program writes it.
+// Advice is what would let a waiting group start.
 type AdviceApplyConfiguration struct {
-	// message says all of it in one line, such as "free 3 nvidia.com/gpu on node n7, or lower minMember from 3 to 2".
+	// message says all of it in one line, such as "add 2 nodes like n7, or lower minMember from 3 to 2".
 	Message *string `json:"message,omitempty"`
 	// alternatives are the suggestions, each of which is enough, the better one first.
 	Alternatives []SuggestionApplyConfiguration `json:"alternatives,omitempty"`

@@ -75,7 +75,8 @@ type PodGroupStatusApplyConfiguration struct {
 	// gets another one after the others that have waited long had theirs. It is not set otherwise, nor once the minimum is
 	// bound.
 	ReservationGivenUp *metav1.Time `json:"reservationGivenUp,omitempty"`
-	// advice is deprecated: no program reads it. The scheduler does not write it, and empties it where an object has one.
+	// advice is what would let a waiting group start, each alternative tried by the scheduler on a copy of the cluster in which no
+	// other waiting job has a turn. It is about the reason beside it, and is not set while nothing is known. No decision reads it.
 	Advice *AdviceApplyConfiguration `json:"advice,omitempty"`
 	// conditions explain the phase. Scheduled says whether the gang has been started, and if not, why. Degraded says that it was
 	// started, and has fewer members than its minimum now. Reserved says that capacity is reserved for it. Evicted says that members

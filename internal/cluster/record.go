@@ -57,13 +57,16 @@ type PodRecord struct {
 	Attempted    string               `json:"attempted,omitempty"`
 	Stayed       time.Time            `json:"stayed,omitzero"`
 	// Request is what it is charged where the object does not say that: with a bind in flight, or when it could not be read; nil
-	// when the object says it. Own is that without claims, nil when it has none, and Unoffered what it requests of resources that
-	// no node offers; Shape is that of the task. Unread is what was read of a pod that could not be read; nil of the others.
+	// when the object says it. Own is that without claims, nil when it has none, and Unoffered what it requests of resources that no
+	// node offers; Shape and MayUseDeviceClass are those of the task. Unread is what was read of a pod that could not be read; nil
+	// of the others.
 	Request   model.Resources     `json:"request,omitempty"`
 	Own       model.Resources     `json:"own,omitempty"`
 	Unoffered corev1.ResourceList `json:"unoffered,omitempty"`
 	Shape     string              `json:"shape,omitempty"`
 	Unread    *UnreadPod          `json:"unread,omitempty"`
+
+	MayUseDeviceClass bool `json:"mayUseDeviceClass,omitempty"`
 }
 
 // UnreadPod is what was read of a pod before that failed, and is not in what is kept of the object.
@@ -238,6 +241,7 @@ func (r *podState) record() *PodRecord {
 	}
 	if r.unreadable() || r.chargedAtBind() {
 		record.Request, record.Unoffered, record.Shape = r.task.Request, r.unoffered, r.task.Shape.Value()
+		record.MayUseDeviceClass = r.task.MayUseDeviceClass
 		if r.devices != nil {
 			record.Own = r.devices.own
 		}
@@ -270,7 +274,7 @@ func (s *State) readRecord(record *PodRecord) {
 			if r.unoffered, t.Unoffered = record.Unoffered, nil; r.invalid == nil {
 				t.Unoffered = r.unoffered
 			}
-			t.MayUseDeviceClass = unread == nil && s.devices.classes.requestsAny(r.ownRequest())
+			t.MayUseDeviceClass = record.MayUseDeviceClass
 		}
 	})
 }

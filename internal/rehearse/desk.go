@@ -41,7 +41,7 @@ type Loop interface {
 }
 
 // Live is a loop for which rounds look for advice. Refused returns the version of the snapshot of its last cycle, and how many
-// jobs that cycle refused. Advise takes all findings, which are not changed afterwards.
+// jobs that cycle refused; zero while it decides. Advise takes all findings, which are not changed afterwards.
 type Live interface {
 	Loop
 	Refused() (version uint64, jobs int)

@@ -67,12 +67,13 @@ type Finding struct {
 	At      time.Time
 }
 
-// Refused returns the version of the snapshot of the last cycle, and how many jobs it refused. Any goroutine may call it.
+// Refused returns the version of the snapshot of the last cycle, and how many jobs it refused; zero of a cycle that has decided
+// something. Any goroutine may call it.
 func (s *Scheduler) Refused() (version uint64, jobs int) {
 	return s.progress.version.Load(), int(s.progress.refused.Load())
 }
 
-// Advise delivers all that is found at present, not to be changed any more. Any goroutine may call it.
+// Advise delivers all that is found at present, not to be changed afterwards. Any goroutine may call it.
 func (s *Scheduler) Advise(findings map[model.JobKey]Finding) { s.mailbox.advise(findings) }
 
 // advice returns what would let a job start that waits for that reason; nil where it is not known, or was another job or

@@ -269,6 +269,9 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	s.refusals = result.Refusals
 	s.progress.version.Store(snapshot.Version)
 	s.progress.refused.Store(int64(len(s.refusals)))
+	if s.last.decided {
+		s.progress.refused.Store(0) // while the loop decides, nothing is looked for beside it
+	}
 	s.last = lastCycle{
 		decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now), awaitsWatch: s.state.HasAssumedBinds() || s.echo.After(now),
 	}

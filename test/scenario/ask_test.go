@@ -327,6 +327,9 @@ func TestAPredictedStartIsTheStart(t *testing.T) {
 			if _, was := before[name]; was {
 				t.Fatalf("%s runs already", name)
 			}
+			if start.Equal(began.Add(horizon)) {
+				continue // in the second in which the play ends: its cycle may be some milliseconds later
+			}
 			if fate.State == debugapi.FateStarts {
 				known++
 			} else {

@@ -55,8 +55,12 @@ func words(text string) map[string]bool {
 	return set
 }
 
-// Redact returns the capture without its names. The translators are those of the profile by the configuration of the file.
+// Redact returns the capture without its names. The translators are those of the profile by the configuration of the file. An
+// error wraps ErrDiffers where this version reads the objects otherwise than the one that has written them.
 func (f *File) Redact(translators []model.RequestTranslator) (*File, error) {
+	if _, err := f.Moment(translators); err != nil {
+		return nil, err // with a digest of this version nothing would say so
+	}
 	redacted := &File{Header: f.Header}
 	redacted.Redacted, redacted.Configuration = true, address.ReplaceAllString(f.Configuration, "https://redacted.invalid")
 	r := &redaction{keys: map[string]bool{}, root: &letter{}}

@@ -3,6 +3,7 @@ package capture
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -167,6 +168,10 @@ func TestNamesAreRedacted(t *testing.T) {
 		if !strings.Contains(after, stays) {
 			t.Errorf("%s is not in the redacted file", stays)
 		}
+	}
+	read.snapshot = "another"
+	if _, err := read.Redact(nil); !errors.Is(err, ErrDiffers) {
+		t.Errorf("a file that is read otherwise: %v", err)
 	}
 	again, err := Read(&written)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/tutti-sched/tutti/lab/demo/release"
 	"github.com/tutti-sched/tutti/lab/node"
 	"github.com/tutti-sched/tutti/lab/operators"
+	"github.com/tutti-sched/tutti/pkg/isolated"
 )
 
 //go:embed real/*.yaml
@@ -157,7 +158,7 @@ func (d *realDemo) isolated(ctx context.Context) error {
 	if err := d.apply(ctx, "isolated.yaml"); err != nil {
 		return err
 	}
-	for pod, want := range map[string]string{"quiet": "1", "ordinary": "0"} {
+	for _, pod := range []string{"quiet", "ordinary"} {
 		if err := d.await(ctx, "pod/"+pod, "condition=Ready"); err != nil {
 			return err
 		}
@@ -165,8 +166,13 @@ func (d *realDemo) isolated(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if fields := strings.Fields(said); len(fields) != 2 || !strings.HasPrefix(fields[1], want) || pod == "quiet" && fields[1] != want {
-			return fmt.Errorf("the pod %s may use %q, want %s", pod, said, want)
+		_, list, _ := strings.Cut(said, ":")
+		may, err := isolated.ParseSet(strings.TrimSpace(list))
+		if err != nil {
+			return fmt.Errorf("the pod %s says %q: %w", pod, said, err)
+		}
+		if only := may.String() == "1"; may.Has(1) != (pod == "quiet") || only != (pod == "quiet") {
+			return fmt.Errorf("the pod %s may use %s: CPU 1 is for quiet alone", pod, may)
 		}
 	}
 	_, err := d.cluster.Kubectl(ctx, "delete", "pod", "quiet", "ordinary")

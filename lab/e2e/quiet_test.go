@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,6 +157,17 @@ func TestAGangThatDoesNotFitHoldsNothingAndNothingIsWrittenAtRest(t *testing.T) 
 	if err := waits(); err != nil {
 		t.Error(err)
 	}
+
+	quiet.Eventually(t, func() error { // it is found beside the cycles, and is the last write
+		group := &v1alpha1.PodGroup{}
+		if err := quiet.Client.Get(t.Context(), client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "three"}, group); err != nil {
+			return err
+		}
+		if advice := group.Status.Advice; advice == nil || !strings.Contains(advice.Message, "add 3 nodes") {
+			return fmt.Errorf("the advice is %+v, want 3 nodes more", advice)
+		}
+		return nil
+	})
 
 	var lines [][]byte
 	var binds int

@@ -267,13 +267,13 @@ func (s *Scheduler) runCycle(ctx context.Context) {
 	watch.Begin(debugapi.PartSettle)
 	logRefusals(ctx, r.number, s.cache.Trail())
 	s.refusals = result.Refusals
+	s.last = lastCycle{
+		decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now), awaitsWatch: s.state.HasAssumedBinds() || s.echo.After(now),
+	}
 	s.progress.version.Store(snapshot.Version)
 	s.progress.refused.Store(int64(len(s.refusals)))
 	if s.last.decided {
 		s.progress.refused.Store(0) // while the loop decides, nothing is looked for beside it
-	}
-	s.last = lastCycle{
-		decided: watch.Cycle.Decided > 0, expires: s.expires(result.Until, pass, now), awaitsWatch: s.state.HasAssumedBinds() || s.echo.After(now),
 	}
 	s.afterCycle(ctx, snapshot, panicked, now)
 	s.cycle.atMost(s.last.expires)
